@@ -1,0 +1,172 @@
+"""A number that knows where it comes from: value, unit, formula, inputs, source and status.
+
+Every number that derive prints is a Quantity. A leaf is read from a source, assumed or given; all
+others are made from quantities by a formula, so that the tree of any figure can be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+import sympy as sp
+
+from derive.notation.errors import DeriveError, UnitError
+from derive.notation.symbols import meaning, rank, unit_of_symbol
+from derive.notation.units import Unit, one, unit_of
+
+Status = Literal["published", "derived", "provisional", "assumed", "given"]
+STATUSES: tuple[Status, ...] = ("published", "derived", "provisional", "assumed", "given")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An exact number with its unit and its origin.
+
+    `of` names what it belongs to (a chip, a model), `source` the citation key, `where` the place in
+    that source, `basis` what is counted (one-way per link, bidirectional per axis, ...). `formula`
+    and `inputs` are set on a derived quantity: each input is the symbol's name and its quantity.
+    """
+
+    value: sp.Expr
+    unit: Unit = one
+    name: str = ""
+    of: str = ""
+    source: str = ""
+    where: str = ""
+    basis: str = ""
+    status: Status = "derived"
+    formula: str = ""
+    inputs: tuple[tuple[str, Quantity], ...] = ()
+
+    def named(self, name: str, unit: Unit | None = None) -> Quantity:
+        """The same quantity under a name, and with a unit of the same dimension where given."""
+        if unit is not None and unit.dimension != self.unit.dimension:
+            raise UnitError(f"{name}: expected {unit}, found {self.unit}")
+        return replace(self, name=name, unit=self.unit if unit is None else unit)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
+        return _combined(self, other, "*")
+
+    def __truediv__(self, other: Quantity | int | Fraction) -> Quantity:
+        return _combined(self, other, "/")
+
+    def __add__(self, other: Quantity | int | Fraction) -> Quantity:
+        return _combined(self, other, "+")
+
+    def __sub__(self, other: Quantity | int | Fraction) -> Quantity:
+        return _combined(self, other, "-")
+
+    def leaves(self) -> Iterator[Quantity]:
+        """The quantities at the bottom of the tree, each once, in the order of the formula."""
+        seen: set[Quantity] = set()
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if not node.inputs:
+                yield node
+            stack.extend(child for _, child in reversed(node.inputs))
+
+
+def number(
+    value: int | str | Fraction | sp.Rational,
+    unit: Unit = one,
+    name: str = "",
+    *,
+    source: str = "",
+    status: Status = "given",
+    of: str = "",
+    basis: str = "",
+) -> Quantity:
+    """A leaf: a number that an author or a user states. Decimal text is taken exactly."""
+    exact = value if isinstance(value, sp.Rational) else _rational(value)
+    return Quantity(exact, unit, name, of=of, source=source, basis=basis, status=status)
+
+
+def _rational(value: int | str | Fraction) -> sp.Rational:
+    if isinstance(value, float):
+        raise DeriveError(f"floats are inexact: write {value!r} as text or as a fraction")
+    fraction = Fraction(value)
+    return sp.Rational(fraction.numerator, fraction.denominator)
+
+
+def evaluated(
+    expr: sp.Expr,
+    values: Mapping[sp.Symbol, Quantity],
+    unit: Unit | None = None,
+    name: str = "",
+) -> Quantity:
+    """The quantity that `expr` gives with each of its symbols bound to a quantity.
+
+    Without `unit`, the unit is the fold of the expression over the bound quantities' units.
+    Raises DeriveError naming the symbols left without a value.
+    """
+    symbols = sorted(expr.free_symbols, key=rank)
+    missing = [s for s in symbols if s not in values]
+    if missing:
+        needs = ", ".join(f"{s.name} ({meaning(s).gloss})" for s in missing)
+        raise DeriveError(f"no value for {needs}")
+    for s in symbols:
+        check_label(s, values[s])
+    exact = expr.xreplace({s: values[s].value for s in symbols})
+    inputs = tuple((s.name, values[s]) for s in symbols)
+    found = unit if unit is not None else _folded(expr)
+    return Quantity(exact, found, name, formula=str(expr), inputs=inputs)
+
+
+def check_label(of: sp.Symbol, value: Quantity) -> None:
+    """Raise UnitError where a value's unit is not the symbol's: sequences for tokens, and so on.
+
+    A pure number is accepted for a symbol that has only labels.
+    """
+    expected = unit_of_symbol(of)
+    if value.unit.dimension != expected.dimension:
+        raise UnitError(f"{of.name} ({meaning(of).gloss}): expected {expected}, found {value.unit}")
+    if value.unit.labels and value.unit.labels != expected.labels and expected.labels:
+        raise UnitError(f"{of.name} ({meaning(of).gloss}): expected {expected}, found {value.unit}")
+
+
+def _folded(expr: sp.Expr) -> Unit:
+    """The unit of a product of powers, labels included; of anything else, without labels."""
+
+    if isinstance(expr, (sp.Mul, sp.Pow, sp.Symbol)):
+        total = one
+        for factor in sp.Mul.make_args(expr):
+            base, power = factor.as_base_exp()
+            if not isinstance(base, sp.Symbol) or not isinstance(power, sp.Rational):
+                break
+            total = total * unit_of_symbol(base) ** Fraction(int(power.p), int(power.q))
+        else:
+            return total
+    return unit_of(expr, unit_of_symbol)
+
+
+def _combined(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
+    other = right if isinstance(right, Quantity) else number(right, name=str(right))
+    if sign in "+-" and left.unit.dimension != other.unit.dimension:
+        raise UnitError(
+            f"{left.name} {sign} {other.name}: expected {left.unit}, found {other.unit}"
+        )
+    value, unit = {
+        "*": (left.value * other.value, left.unit * other.unit),
+        "/": (left.value / other.value, left.unit / other.unit),
+        "+": (left.value + other.value, left.unit),
+        "-": (left.value - other.value, left.unit),
+    }[sign]
+    names = [_label(left, "a"), _label(other, "b")]
+    if names[0] == names[1]:
+        names = [f"{names[0]}[{left.of or 1}]", f"{names[1]}[{other.of or 2}]"]
+    inputs = ((names[0], left), (names[1], other))
+    return Quantity(value, unit, formula=f"{names[0]} {sign} {names[1]}", inputs=inputs)
+
+
+def _label(of: Quantity, fallback: str) -> str:
+    return of.name or fallback

@@ -1,0 +1,185 @@
+"""Units: exponents of FLOP, byte and second, and labels that are printed beside them.
+
+Labels (token, sequence, chip, way, ...) tell apart what has no dimension. They are printed, and a
+value in sequences is refused where tokens are meant, but they do not enter the dimensional fold:
+the mixed strategy adds 4DF/Y and 4BD/X, so a batch in tokens and a width must share a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import sympy as sp
+
+from derive.notation.errors import UnitError, quoted, unknown
+
+BASES = ("FLOP", "byte", "second")
+LABELS = (
+    "token", "sequence", "micro-batch", "element", "parameter", "layer", "stage",
+    "chip", "way", "slice", "axis", "head", "day", "expert",
+)  # fmt: skip
+PLURAL_SAME = frozenset({"FLOP"})
+
+Powers = tuple[tuple[str, Fraction], ...]
+
+
+def _powers(items: Mapping[str, Fraction], order: tuple[str, ...]) -> Powers:
+    return tuple((name, items[name]) for name in order if items.get(name, 0) != 0)
+
+
+def _combine(left: Powers, right: Powers, sign: int, order: tuple[str, ...]) -> Powers:
+    total = dict(left)
+    for name, power in right:
+        total[name] = total.get(name, Fraction(0)) + sign * power
+    return _powers(total, order)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A product of powers of the base units, with the labels that are printed with it."""
+
+    powers: Powers = ()
+    labels: Powers = ()
+
+    def __mul__(self, other: Unit) -> Unit:
+        return Unit(
+            _combine(self.powers, other.powers, 1, BASES),
+            _combine(self.labels, other.labels, 1, LABELS),
+        )
+
+    def __truediv__(self, other: Unit) -> Unit:
+        return Unit(
+            _combine(self.powers, other.powers, -1, BASES),
+            _combine(self.labels, other.labels, -1, LABELS),
+        )
+
+    def __pow__(self, power: int | Fraction) -> Unit:
+        exponent = Fraction(power)
+        return Unit(
+            tuple((name, p * exponent) for name, p in self.powers if p * exponent != 0),
+            tuple((name, p * exponent) for name, p in self.labels if p * exponent != 0),
+        )
+
+    @property
+    def dimension(self) -> Unit:
+        """The same unit without its labels."""
+        return Unit(self.powers)
+
+    @property
+    def dimensionless(self) -> bool:
+        return not self.powers
+
+    def __str__(self) -> str:
+        return _written(self.powers + self.labels, singular=True)
+
+    def words(self) -> str:
+        """The unit as it reads in a sentence: "tokens per chip", "FLOP per byte", "" if none."""
+        every = self.powers + self.labels
+        above = [(n, p) for n, p in every if p > 0]
+        below = [(n, -p) for n, p in every if p < 0]
+        top = " ".join(_raised(n if n in PLURAL_SAME else plural(n), p) for n, p in above)
+        if not below:
+            return top
+        bottom = " per ".join(_raised(n, p) for n, p in below)
+        return f"{top} per {bottom}" if top else f"per {bottom}"
+
+
+def plural(name: str) -> str:
+    """The English plural of a unit or label name."""
+    return {"axis": "axes", "micro-batch": "micro-batches"}.get(name, f"{name}s")
+
+
+def _raised(name: str, power: Fraction) -> str:
+    return name if power == 1 else f"{name}^{power}"
+
+
+def _written(powers: Iterable[tuple[str, Fraction]], singular: bool) -> str:
+    above = [_raised(n, p) for n, p in powers if p > 0]
+    below = [_raised(n, -p) for n, p in powers if p < 0]
+    if not above and not below:
+        return "1"
+    return "/".join([" ".join(above) or "1", *below])
+
+
+def _base(name: str) -> Unit:
+    return Unit(powers=((name, Fraction(1)),))
+
+
+def label(name: str) -> Unit:
+    """The label `name` as a unit without dimension; raises UnknownName for an undeclared label."""
+    if name not in LABELS:
+        raise unknown("label", name, LABELS)
+    return Unit(labels=((name, Fraction(1)),))
+
+
+one = Unit()
+flop, byte, second = (_base(name) for name in BASES)
+token, sequence, chip, way = (label(n) for n in ("token", "sequence", "chip", "way"))
+parameter, layer, slice_, axis = (label(n) for n in ("parameter", "layer", "slice", "axis"))
+stage, element, micro_batch, day = (label(n) for n in ("stage", "element", "micro-batch", "day"))
+
+
+def unit_of(expr: sp.Expr, unit_of_symbol: Callable[[sp.Symbol], Unit], where: str = "") -> Unit:
+    """The dimension of `expr`, folded through sums, Max, Min, powers, ceiling, floor and log.
+
+    `unit_of_symbol` gives each symbol's unit; `where` names the strategy and term for the message.
+    Raises UnitError where terms of different dimension meet, naming both.
+    """
+
+    def fold(node: sp.Basic) -> Unit:
+        if isinstance(node, sp.Symbol):
+            return unit_of_symbol(node).dimension
+        if isinstance(node, sp.Mul):
+            product = one
+            for factor in node.args:
+                product = product * fold(factor)
+            return product
+        if isinstance(node, sp.Pow):
+            base, exponent = node.args
+            if isinstance(exponent, sp.Rational):
+                return fold(base) ** Fraction(int(exponent.p), int(exponent.q))
+            _pure(fold(exponent), node, where)
+            return _pure(fold(base), node, where)
+        if isinstance(node, (sp.Add, sp.Max, sp.Min)):
+            return _alike(node, fold, where)
+        if isinstance(node, (sp.ceiling, sp.floor, sp.log, sp.exp)):
+            return _pure(fold(node.args[0]), node, where)
+        if isinstance(node, sp.Basic) and node.is_number:
+            return one
+        raise UnitError(f"{_place(where)}no unit rule for {quoted(node)}")
+
+    return fold(expr)
+
+
+def expect_unit(
+    expr: sp.Expr, expected: Unit, unit_of_symbol: Callable[[sp.Symbol], Unit], where: str
+) -> None:
+    """Raise UnitError unless `expr` has the dimension of `expected`."""
+    found = unit_of(expr, unit_of_symbol, where)
+    if found != expected.dimension:
+        raise UnitError(f"{where}: expected {expected.dimension}, found {found}, in {expr}")
+
+
+def _place(where: str) -> str:
+    return f"{where}: " if where else ""
+
+
+def _pure(found: Unit, node: sp.Basic, where: str) -> Unit:
+    if not found.dimensionless:
+        raise UnitError(f"{_place(where)}{node} takes a number without unit, found {found}")
+    return one
+
+
+def _alike(node: sp.Basic, fold: Callable[[sp.Basic], Unit], where: str) -> Unit:
+    # Sorted by their text so that the message is the same under every hash seed.
+    terms = sorted(node.args, key=str)
+    first, *others = [(term, fold(term)) for term in terms]
+    for term, found in others:
+        if found != first[1]:
+            raise UnitError(
+                f"{_place(where)}{type(node).__name__} of unlike terms: "
+                f"{first[0]} is {first[1]}, {term} is {found}"
+            )
+    return first[1]

@@ -1,0 +1,1 @@
+"""What a strategy costs: a sharding gives its moves and FLOPs, a network gives their time."""

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 
 import sympy as sp
 
-from derive.cost.program import Combined, Moved, Multiplied, Operation, PassCost, pass_of
+from derive.cost.program import Combined, Moved, Multiplied, Operation, PassCost, Sliced, pass_of
 from derive.cost.reshard import laid_out, moved, reshard
-from derive.cost.sharding import Product, Sharding, Tensor
+from derive.cost.sharding import Product, Sharding, Tensor, branch_name
 from derive.notation.symbols import e, e_g
 
 KEEP = ("activations", "none", "weights", "all")
@@ -59,8 +60,7 @@ def _made(product: Product) -> tuple[Tensor, ...]:
 
 
 def _branch(product: Product, weight: Tensor) -> Tensor:
-    suffix = weight.name.removeprefix("W_")
-    return replace(product.result, name=f"{product.result.name}_{suffix}")
+    return replace(product.result, name=branch_name(product, weight))
 
 
 def gradient(tensor: Tensor) -> Tensor:
@@ -148,14 +148,14 @@ class _Pass:
             have = current.axes_of(dim)
             if have != axes[: len(have)]:
                 continue
-            group: tuple[str, ...] = ()
-            for axis in axes[len(have) :]:
-                if axis not in partial:
-                    break
-                group += (axis,)
+            free, group = _scattered(axes[len(have) :], partial, current.axes)
+            if free:
+                # Outer axes that no operand has: dropping those parts of a partial sum is free.
+                sliced = laid_out(current, _split(current) | {dim: have + free})
+                self.program.append(Sliced(current, sliced))
+                current, have = sliced, have + free
             if group:
-                split = dict(zip(current.dims, current.layout, strict=True))
-                after = laid_out(current, split | {dim: have + group})
+                after = laid_out(current, _split(current) | {dim: have + group})
                 self.program.append(
                     moved("reduce_scatter", current, after, group, element, critical)
                 )
@@ -179,18 +179,34 @@ class _Pass:
         return tensor.name in self.chain
 
 
+def _split(tensor: Tensor) -> dict[str, tuple[str, ...]]:
+    return dict(zip(tensor.dims, tensor.layout, strict=True))
+
+
+def _scattered(
+    wanted: tuple[str, ...], partial: tuple[str, ...], used: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The leading axes of `wanted` that can be sliced, and the partial ones right inside them."""
+    free = tuple(takewhile(lambda axis: axis not in partial and axis not in used, wanted))
+    group = tuple(takewhile(lambda axis: axis in partial, wanted[len(free) :]))
+    return (free, group) if group else ((), ())
+
+
 def _moved_axes(route: list[Operation]) -> int:
     return sum(len(op.move.axes) for op in route if isinstance(op, Moved))
 
 
 def _roles(left: Tensor, right: Tensor, result: Tensor) -> dict[str, tuple[str, ...]]:
     """Which mesh axes split each dimension of the local product, by rules 0 to 4."""
-    order = (*left.axes, *(axis for axis in right.axes if axis not in left.axes))
     split: dict[str, tuple[str, ...]] = {}
-    for axis in order:
-        dim = _role(axis, _dim_of(left, axis), _dim_of(right, axis), left, right, result)
-        if dim is not None:
-            split[dim] = (*split.get(dim, ()), axis)
+    for dim in dict.fromkeys((*left.dims, *right.dims)):
+        # In the order in which the operands have them, so that an axis that stays is not moved.
+        own = dict.fromkeys((*left.axes_of(dim), *right.axes_of(dim)))
+        split[dim] = tuple(
+            axis
+            for axis in own
+            if _role(axis, _dim_of(left, axis), _dim_of(right, axis), left, right, result) == dim
+        )
     return split
 
 

@@ -12,6 +12,7 @@ same dimensions, those are batch dimensions: they are kept, not summed over.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from derive.notation.errors import ShardingError, nearest, quoted
@@ -46,6 +47,9 @@ class Tensor:
     def axes_of(self, dim: str) -> tuple[str, ...]:
         """The mesh axes that split `dim`, outermost first; empty where it is whole or absent."""
         return self.layout[self.dims.index(dim)] if dim in self.dims else ()
+
+
+Stage = tuple[tuple[Tensor, ...], Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def sharding(text: str) -> Sharding:
         raise ShardingError(f"a sharding has at most {LONGEST} characters, found {len(text)}")
     reader = _Reader(text)
     operand = reader.tensor()
-    stages: list[tuple[tuple[Tensor, ...], Tensor | None]] = []
+    stages: list[Stage] = []
     while reader.peek() == ".":
         reader.take(".")
         weights = [reader.tensor()]
@@ -113,17 +117,15 @@ def sharding(text: str) -> Sharding:
 
 
 def gated(plain: Sharding) -> Sharding:
-    """The same layer with a gate: the first product gets a second matrix, sharded like the first.
-
-    Raises ShardingError where the layer is gated already or has a single product.
-    """
+    """The same layer with a gate: its first product gets a second matrix, sharded like the first."""
     first, *rest = plain.products
     if len(first.weights) > 1:
         raise ShardingError(f"{plain} is gated already")
     if not rest:
         raise ShardingError(f"a gated layer needs two products, found one in {plain}")
     gate = replace(first.weights[0], name="W_gate")
-    return Sharding(plain.operand, (replace(first, weights=(gate, *first.weights)), *rest))
+    stages = [((gate, *first.weights), first.result), *((p.weights, p.result) for p in rest)]
+    return _chained(plain.operand, stages)
 
 
 def contraction(left: Tensor, right: Tensor) -> tuple[str, ...]:
@@ -150,7 +152,7 @@ def _leading(left: Tensor, right: Tensor) -> tuple[str, ...]:
     return tuple(common)
 
 
-def _chained(operand: Tensor, stages: list[tuple[tuple[Tensor, ...], Tensor | None]]) -> Sharding:
+def _chained(operand: Tensor, stages: Sequence[Stage]) -> Sharding:
     products: list[Product] = []
     seen = {operand.name}
     current = operand
@@ -169,7 +171,26 @@ def _chained(operand: Tensor, stages: list[tuple[tuple[Tensor, ...], Tensor | No
             )
         products.append(Product(weights, result))
         current = result
+    _check_names(operand, products)
     return Sharding(operand, tuple(products))
+
+
+def branch_name(product: Product, weight: Tensor) -> str:
+    """What the product with `weight` is called: the result, or where gated a factor of it."""
+    suffix = weight.name.removeprefix("W_")
+    return f"{product.result.name}_{suffix}" if len(product.weights) > 1 else product.result.name
+
+
+def _check_names(operand: Tensor, products: list[Product]) -> None:
+    """Raise ShardingError where a tensor is called like the gradient or the factor of another."""
+    factors = [branch_name(p, w) for p in products for w in p.weights if len(p.weights) > 1]
+    tensors = [t for p in products for t in (*p.weights, p.result)]
+    names = [operand.name, *factors, *(tensor.name for tensor in tensors)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ShardingError(f"{name} would name two tensors: one is a factor of a gated result")
+        if f"d{name}" in names:
+            raise ShardingError(f"d{name} would name two tensors: one is the gradient of {name}")
 
 
 def _unused(tensor: Tensor, seen: set[str]) -> None:
@@ -197,7 +218,8 @@ def _result(left: Tensor, weights: tuple[Tensor, ...], name: str) -> Tensor:
     used: set[str] = set()
     layout = []
     for dim in dims:
-        axes = tuple(a for a in (left.axes_of(dim) or right.axes_of(dim)) if a not in used)
+        both = dict.fromkeys((*left.axes_of(dim), *right.axes_of(dim)))
+        axes = tuple(axis for axis in both if axis not in used)
         used.update(axes)
         layout.append(axes)
     return Tensor(name, tuple(dims), tuple(layout))

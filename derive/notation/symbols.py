@@ -123,6 +123,7 @@ W_hbm = symbol(
     tex=r"W_{\text{hbm}}",
     role="hardware",
 )
+t_hop = symbol("t_hop", second, "latency of one hop", tex=r"t_{\text{hop}}", role="hardware")
 M_hbm = symbol("M_hbm", byte, "memory of a chip", tex=r"M_{\text{hbm}}", role="hardware")
 
 # --- the model and the run

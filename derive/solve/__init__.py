@@ -1,0 +1,1 @@
+"""What follows from a strategy: thresholds, optima, feasible splits, derivations, evaluation."""

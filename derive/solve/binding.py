@@ -1,0 +1,236 @@
+"""From a closed form to a number: values from chips, models and users, and the answer they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+from typing import Protocol
+
+import sympy as sp
+
+from derive.cost.assumptions import Assumptions
+from derive.notation import symbols as v
+from derive.notation import tex
+from derive.notation.errors import DeriveError, quoted
+from derive.notation.parse import quantity as parsed_quantity
+from derive.notation.printed import integer, printed, si, significant
+from derive.notation.quantity import Quantity, check_label, evaluated, number
+from derive.notation.units import Unit
+
+Values = dict[sp.Symbol, Quantity]
+ASSUMED_ONE = (v.M_X, v.M_Y, v.M_Z)
+ABSURD = 10**40
+WHOLE_BELOW = 10**8
+
+
+class Giver(Protocol):
+    """A chip or a model: something that gives values to symbols."""
+
+    def bindings(self, precision: str = "bf16") -> Mapping[sp.Symbol, Quantity]: ...
+
+
+def values_from(
+    givers: Iterable[Giver], values: Mapping[str, object], assumptions: Assumptions
+) -> Values:
+    """Each symbol's value: the caller's own by name, before those of the chip and the model.
+
+    Raises UnknownName for a name that is no symbol, UnitError for a unit or label that does not
+    match and DeriveError for what is no positive finite number.
+    """
+    precision = "bf16" if assumptions.precision == "any" else assumptions.precision
+    found: Values = {}
+    for giver in givers:
+        if not hasattr(giver, "bindings"):
+            raise DeriveError(f"expected a chip or a model, found {quoted(giver)}")
+        found.update(giver.bindings(precision))
+    for name, value in values.items():
+        symbol = v.find(name)
+        found[symbol] = value_of(symbol, value)
+    for symbol in assumptions.constants:
+        if symbol in found and name_of(symbol) not in values:
+            del found[symbol]
+    return found
+
+
+def name_of(symbol: sp.Symbol) -> str:
+    return str(symbol.name)
+
+
+def value_of(symbol: sp.Symbol, value: object) -> Quantity:
+    """A caller's value for a symbol as a quantity, with its unit and labels checked."""
+    if isinstance(value, Quantity):
+        check_label(symbol, value)
+        made = value
+    elif isinstance(value, str):
+        made = parsed_quantity(value, v.unit_of_symbol(symbol), symbol.name)
+    else:
+        made = number(_exact(symbol, value), v.unit_of_symbol(symbol), symbol.name)
+    if not made.value.is_positive or not 0 < abs(made.value) < ABSURD:
+        raise DeriveError(f"{symbol.name}: expected a positive number, found {made.value}")
+    return made
+
+
+def _exact(symbol: sp.Symbol, value: object) -> sp.Rational:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, sp.Rational)):
+        raise DeriveError(f"{symbol.name}: expected a number, found {quoted(value)}")
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise DeriveError(f"{symbol.name}: expected a finite number, found {value}")
+        value = Fraction(repr(value))  # the decimal number that was typed, not its binary neighbour
+    if isinstance(value, sp.Rational):
+        return value
+    fraction = Fraction(value)
+    if abs(fraction) >= ABSURD:
+        raise DeriveError(f"{symbol.name}: expected a number below 1e40, found {quoted(value)}")
+    return sp.Rational(fraction.numerator, fraction.denominator)
+
+
+def bind(expr: sp.Expr, values: Values, unit: Unit | None = None, name: str = "") -> Quantity:
+    """The quantity of `expr`; alpha is C/W where it has no value of its own, and M_X, M_Y, M_Z are
+    1 where they have none, with status assumed. Raises DeriveError naming what has no value."""
+    bound = dict(values)
+    for symbol in ASSUMED_ONE:
+        if symbol in expr.free_symbols and symbol not in bound:
+            bound[symbol] = number(1, v.unit_of_symbol(symbol), symbol.name, status="assumed")
+    if v.alpha in expr.free_symbols and v.alpha not in bound:
+        bound[v.alpha] = evaluated(v.C / v.W, bound, v.unit_of_symbol(v.alpha), "alpha")
+    return evaluated(expr, bound, unit, name)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One bound with its number, and the passes and networks that set it."""
+
+    direction: str
+    quantity: Quantity
+    passes: tuple[str, ...]
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The numbers of a threshold. `sides` are its bounds; `provided` are loads that must not exceed
+    1 for the answer to hold, as (formula, quantity)."""
+
+    asked: sp.Expr
+    sides: tuple[Side, ...]
+    provided: tuple[tuple[str, Quantity], ...]
+    assumptions: Assumptions
+
+    @property
+    def binding(self) -> Side:
+        """The strictest bound; raises DeriveError where bounds face both ways."""
+        directions = {side.direction for side in self.sides}
+        if len(directions) > 1:
+            raise DeriveError(f"{self.asked} is bounded on both sides; ask for .low and .high")
+        pick = max if directions == {">="} else min
+        return pick(self.sides, key=lambda side: side.quantity.value)
+
+    @property
+    def quantity(self) -> Quantity:
+        """The strictest bound as a quantity with its tree."""
+        return self.binding.quantity
+
+    @property
+    def value(self) -> sp.Expr:
+        """The exact number of the strictest bound."""
+        return self.quantity.value
+
+    @property
+    def low(self) -> Quantity:
+        """The largest lower bound."""
+        return self._facing(">=", max)
+
+    @property
+    def high(self) -> Quantity:
+        """The smallest upper bound."""
+        return self._facing("<=", min)
+
+    def _facing(self, direction: str, pick: object) -> Quantity:
+        found = [side.quantity for side in self.sides if side.direction == direction]
+        if not found:
+            raise DeriveError(f"{self.asked} has no bound {direction}")
+        choose = max if pick is max else min
+        return choose(found, key=lambda q: q.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __str__(self) -> str:
+        lines = []
+        for side in self.sides:
+            shown = printed(side.quantity.value, significant(4), side.quantity.unit)
+            by = f"  ({' and '.join(side.passes)} pass)" if "memory" not in side.where else ""
+            lines.append(f"{tex.text(self.asked)} {side.direction} {shown}{by}")
+        for formula, quantity in self.provided:
+            held = "holds" if quantity.value <= 1 else "does NOT hold"
+            lines.append(f"  provided {formula} <= 1, which {held}: {shown_number(quantity)}")
+        lines += [f"  {line}" for line in input_lines(self.sides[0].quantity)]
+        lines.append("  assumptions:")
+        lines += [f"    {k}: {text}" for k, text in self.assumptions.described().items()]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_latex_(self) -> str:
+        parts = []
+        for side in self.sides:
+            shown = printed(side.quantity.value, significant(4)).replace(",", "{,}")
+            sign = r"\ge" if side.direction == ">=" else r"\le"
+            unit = side.quantity.unit.words()
+            parts.append(rf"{tex.tex(self.asked)} {sign} {shown}\ \text{{{unit}}}")
+        return "$\\displaystyle " + r" \quad\text{and}\quad ".join(parts) + "$"
+
+
+def shown_number(quantity: Quantity) -> str:
+    """A quantity for reading: whole numbers whole, large ones under a prefix, else four digits."""
+    value = quantity.value
+    if value.is_Integer and abs(value) < WHOLE_BELOW:
+        return printed(value, integer(), quantity.unit)
+    if abs(value) >= WHOLE_BELOW:
+        return printed(value, si(4, trim=True), quantity.unit)
+    return printed(value, significant(4, trim=True), quantity.unit)
+
+
+def input_lines(quantity: Quantity) -> list[str]:
+    """The formula and one line per input, each with what it belongs to and where it is from."""
+    lines = [f"= {quantity.formula}"]
+    for name, given in quantity.inputs:
+        line = f"{name} = {shown_number(given)}"
+        if given.formula:
+            parts = ", ".join(
+                f"{n} = {shown_number(q)} {origin(q)}".rstrip() for n, q in given.inputs
+            )
+            line += f" = {given.formula} with {parts}"
+        else:
+            line += f" {origin(given)}"
+        lines.append(line.rstrip())
+    return lines
+
+
+def origin(quantity: Quantity) -> str:
+    """Where a leaf comes from: chip or model, basis, source and status, in brackets."""
+    parts = [quantity.of, quantity.basis, f"[{quantity.source}]" if quantity.source else ""]
+    parts.append(quantity.status)
+    return f"({', '.join(p for p in parts if p)})"
+
+
+def answers(
+    asked: sp.Expr,
+    unit: Unit,
+    bounds: Iterable[tuple[str, sp.Expr, tuple[str, ...], tuple[str, ...]]],
+    provided: Iterable[sp.Expr],
+    assumptions: Assumptions,
+    givers: Iterable[Giver],
+    values: Mapping[str, object],
+) -> Answer:
+    """The answer that closed forms give for the values."""
+    bound = values_from(givers, values, assumptions)
+    sides = tuple(
+        Side(direction, bind(expr, bound, unit, str(asked)), passes, where)
+        for direction, expr, passes, where in bounds
+    )
+    loads = tuple((tex.text(load), bind(load, bound)) for load in provided)
+    return Answer(asked, sides, loads, assumptions)

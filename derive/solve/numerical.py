@@ -1,0 +1,124 @@
+"""The numerical answer, for conditions without a readable closed form, when every symbol has a value.
+
+The condition is checked at trial values of the question; a free split is chosen for the best by a
+search on its logarithm, along which loads are convex. The answer says that it is numerical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import exp, isfinite, log
+
+import sympy as sp
+
+from derive.cost.assumptions import DEFAULT, Assumptions, assume
+from derive.cost.strategies import Strategy
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, NotClosedForm
+from derive.notation.quantity import Quantity
+from derive.solve.binding import Answer, Giver, Side, bind, values_from
+from derive.solve.conditions import conditions
+from derive.solve.question import mesh_in_terms_of_chips, question
+
+LEAST, LARGEST = 1e-15, 1e30
+DIGITS = 12
+
+
+def numerical(
+    strategy: Strategy,
+    asked: sp.Expr,
+    *givers: Giver,
+    assumptions: Assumptions = DEFAULT,
+    values: Mapping[str, object] | None = None,
+    **changes: object,
+) -> Answer:
+    """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
+    a formula that says so. Raises DeriveError naming the symbols left without a value, and
+    NotClosedForm where the condition crosses no bound in the range searched."""
+    assumptions = assume(assumptions, **changes)
+    what = question(asked)
+    given, free = mesh_in_terms_of_chips(strategy, what)
+    trial = sp.Dummy("q", positive=True)
+    asked_for = {what.main: trial / what.rest}
+    loads = []
+    for condition in conditions(strategy, assumptions):
+        load = condition.load.xreplace(asked_for)
+        loads.append(load.xreplace(dict(given)).xreplace(asked_for))
+    bound = values_from(givers, values or {}, assumptions)
+    known = [
+        _with_values(load, bound, keep={trial, *([free] if free is not None else [])})
+        for load in loads
+    ]
+    function = _largest(known, trial, free)
+    direction, at = _crossing(function, str(asked))
+    value = sp.Rational(f"{at:.{DIGITS}g}")
+    used = sorted({s for load in loads for s in load.free_symbols if s in bound}, key=v.rank)
+    inputs = tuple((s.name, bound[s]) for s in used)
+    formula = f"numerically, to {DIGITS} digits, from the {assumptions.form} loads"
+    quantity = Quantity(value, what.unit, str(asked), formula=formula, inputs=inputs)
+    return Answer(asked, (Side(direction, quantity, ("every",), ()),), (), assumptions)
+
+
+def _with_values(
+    load: sp.Expr, bound: Mapping[sp.Symbol, Quantity], keep: set[sp.Symbol]
+) -> sp.Expr:
+    known = {s: bound[s].value for s in load.free_symbols if s in bound and s not in keep}
+    left = load.xreplace(known)
+    for symbol in (v.M_X, v.M_Y, v.M_Z):
+        left = left.xreplace({symbol: bind(symbol, dict(bound)).value})
+    missing = sorted(left.free_symbols - keep, key=v.rank)
+    if missing:
+        needs = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in missing)
+        raise DeriveError(f"no readable closed form, and no value for {needs}")
+    return left
+
+
+def _largest(
+    loads: list[sp.Expr], trial: sp.Symbol, free: sp.Symbol | None
+) -> Callable[[float], float]:
+    if free is None:
+        plain = [sp.lambdify([trial], load, modules="math") for load in loads]
+        return lambda q: max(float(f(q)) for f in plain)
+    functions = [sp.lambdify([trial, free], load, modules="math") for load in loads]
+
+    def best(q: float) -> float:
+        return _least(lambda x: max(float(f(q, x)) for f in functions))
+
+    return best
+
+
+def _least(function: Callable[[float], float]) -> float:
+    """The least value of a function that is convex in the logarithm of its argument."""
+    low, high = log(1.0), log(LARGEST) / 3
+    ratio = (5**0.5 - 1) / 2
+    for _ in range(200):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        if function(exp(left)) <= function(exp(right)):
+            high = right
+        else:
+            low = left
+    return function(exp((low + high) / 2))
+
+
+def _crossing(load: Callable[[float], float], asked: str) -> tuple[str, float]:
+    low, high = log(LEAST), log(LARGEST)
+    samples = [low + (high - low) * i / 400 for i in range(401)]
+    bounded = [_is_bound(load, s) for s in samples]
+    changes = [i for i in range(400) if bounded[i] != bounded[i + 1]]
+    if len(changes) != 1:
+        state = "never" if not any(bounded) else "always" if all(bounded) else "in several ranges"
+        raise NotClosedForm(f"{asked}: compute-bound {state} between 1e-15 and 1e30")
+    a, b = samples[changes[0]], samples[changes[0] + 1]
+    falls = bounded[changes[0]]
+    for _ in range(200):
+        middle = (a + b) / 2
+        if _is_bound(load, middle) == falls:
+            a = middle
+        else:
+            b = middle
+    return ("<=" if falls else ">="), exp((a + b) / 2)
+
+
+def _is_bound(load: Callable[[float], float], at: float) -> bool:
+    value = load(exp(at))
+    return isfinite(value) and value <= 1

@@ -1,0 +1,102 @@
+"""Sums of powers of one symbol, the form in which nearly every threshold is solved.
+
+A condition "communication takes at most as long as computation" is a sum of terms c*q**k that must
+not exceed 1. One power, a constant and a power, or q and 1/q have readable closed forms; anything
+else is refused, since Cardano's radicals help no reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.notation.errors import NotClosedForm
+
+
+def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]:
+    """`expr` as {power: coefficient} in `symbol`; raises NotClosedForm where it is no such sum."""
+    found = _read(expr, symbol)
+    if found is None:
+        # Shares (n-1)/n of the exact collectives hold the symbol inside a factor: multiply out.
+        found = _read(sp.expand(expr), symbol)
+    if found is None:
+        raise NotClosedForm(f"no sum of powers of {symbol}: {expr}")
+    return {power: c for power, c in found.items() if c != 0}
+
+
+def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr] | None:
+    found: dict[sp.Rational, sp.Expr] = {}
+    for term in sp.Add.make_args(expr):
+        coefficient, rest = term.as_independent(symbol, as_Add=False)
+        base, power = rest.as_base_exp() if rest != 1 else (symbol, sp.S.Zero)
+        if base != symbol or not isinstance(power, sp.Rational):
+            return None
+        found[power] = found.get(power, sp.S.Zero) + coefficient
+    return found
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where a symbol satisfies a condition: at least `low`, at most `high`, as far as they are set,
+    provided that each expression of `provided` is at most 1."""
+
+    low: sp.Expr | None = None
+    high: sp.Expr | None = None
+    provided: tuple[sp.Expr, ...] = ()
+
+
+def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
+    """The range of `symbol` in which `load` is at most 1; raises NotClosedForm."""
+    terms = coefficients(load, symbol)
+    constant = terms.pop(sp.S.Zero, sp.S.Zero)
+    if not terms:
+        return Range(provided=(constant,))
+    room = 1 - constant
+    provided = (constant,) if constant.could_extract_minus_sign() is False and constant != 0 else ()
+    if len(terms) == 1:
+        ((power, coefficient),) = terms.items()
+        bound = sp.expand(room / coefficient) if constant != 0 else 1 / coefficient
+        bound = bound ** (1 / power)
+        if power > 0:
+            return Range(high=bound, provided=provided)
+        return Range(low=bound, provided=provided)
+    if len(terms) == 2 and sum(terms) == 0:
+        power = max(terms)
+        a, b = terms[power], terms[-power]
+        root = sp.sqrt(room**2 - 4 * a * b)
+        low, high = (room - root) / (2 * a), (room + root) / (2 * a)
+        return Range(low ** (1 / power), high ** (1 / power), (*provided, 4 * a * b / room**2))
+    raise NotClosedForm(
+        f"powers {', '.join(str(p) for p in sorted(terms))} of {symbol} together have no readable "
+        "closed form"
+    )
+
+
+def balanced(
+    rising: Mapping[sp.Rational, sp.Expr], falling: Mapping[sp.Rational, sp.Expr]
+) -> tuple[sp.Expr, sp.Expr]:
+    """Where a*x**p equals b*x**-r, and the common value: the least of the larger of the two."""
+    (p, a), (r, b) = _only(rising), _only(falling)
+    at = (b / a) ** (1 / (p - r))
+    return at, a * at**p
+
+
+def least_sum(
+    rising: Mapping[sp.Rational, sp.Expr], falling: Mapping[sp.Rational, sp.Expr]
+) -> tuple[sp.Expr, sp.Expr]:
+    """Where a*x**p + b*x**-r is least (its derivative is zero), and that least value."""
+    (p, a), (r, b) = _only(rising), _only(falling)
+    at = (-r * b / (p * a)) ** (1 / (p - r))
+    # At the optimum b*x**r is -p/r of a*x**p.
+    return at, a * at**p * (1 - p / r)
+
+
+def _only(terms: Mapping[sp.Rational, sp.Expr]) -> tuple[sp.Rational, sp.Expr]:
+    if len(terms) != 1:
+        raise NotClosedForm(
+            "more than one power of the split on a side has no readable closed form"
+        )
+    ((power, coefficient),) = terms.items()
+    return power, coefficient

@@ -1,0 +1,203 @@
+"""Thresholds: the bound under which training is compute-bound, in closed form, with direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.cost.assumptions import DEFAULT, Assumptions, assume
+from derive.cost.strategies import Strategy
+from derive.notation import symbols as v
+from derive.notation import tex
+from derive.notation.errors import DeriveError
+from derive.solve.binding import Answer, Giver, answers
+from derive.solve.conditions import Condition, Split
+from derive.solve.powers import Range, solved
+from derive.solve.question import Question, held, question
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One bound on the question: `>=` or `<=` an expression, and the passes and networks that set
+    it (X, Y, S, hbm; "memory" where it is capacity)."""
+
+    direction: str
+    expr: sp.Expr
+    passes: tuple[str, ...]
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The condition on a question under which a strategy is compute-bound.
+
+    All `bounds` must hold, and each expression of `provided` be at most 1. `splits` are the values
+    of the mesh axis that was free to choose, at which the bounds are reached.
+    """
+
+    strategy: Strategy
+    question: Question
+    bounds: tuple[Bound, ...]
+    provided: tuple[sp.Expr, ...]
+    splits: tuple[Split, ...]
+    assumptions: Assumptions
+
+    @property
+    def closed_form(self) -> sp.Expr:
+        """The bound where there is one; raises DeriveError where there are more."""
+        if len(self.bounds) != 1:
+            raise DeriveError(f"{self} has {len(self.bounds)} bounds; ask for .bounds")
+        return self.bounds[0].expr
+
+    @property
+    def relations(self) -> tuple[sp.Rel, ...]:
+        """Each bound as a SymPy relation."""
+        return tuple(relation(self.question.expr, bound) for bound in self.bounds)
+
+    @property
+    def latex(self) -> str:
+        return r" \quad\text{and}\quad ".join(tex.tex(r) for r in self.relations)
+
+    def __str__(self) -> str:
+        text = " and ".join(tex.text(r) for r in self.relations)
+        if self.provided:
+            side = " and ".join(f"{tex.text(p)} <= 1" for p in self.provided)
+            text += f" provided {side}"
+        return text
+
+    __repr__ = __str__
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex}$"
+
+    def on(self, *givers: Giver, **values: object) -> Answer:
+        """The number: with a chip, a model, and values by symbol name.
+
+        M_X, M_Y and M_Z are taken as 1 where no value is given, and shown as assumed. Raises
+        DeriveError naming the symbols without a value, UnitError for sequences given as tokens.
+        """
+        return answers(
+            self.question.expr,
+            self.question.unit,
+            [(bound.direction, bound.expr, bound.passes, bound.where) for bound in self.bounds],
+            self.provided,
+            self.assumptions,
+            givers,
+            values,
+        )
+
+
+def relation(of: sp.Expr, bound: Bound) -> sp.Rel:
+    """The bound as a SymPy relation with the question on the left."""
+    kind = sp.Ge if bound.direction == ">=" else sp.Le
+    return kind(of, bound.expr, evaluate=False)
+
+
+def threshold(
+    strategy: Strategy,
+    asked: sp.Expr,
+    assumptions: Assumptions = DEFAULT,
+    *,
+    fixed: Iterable[sp.Symbol] = (),
+    **changes: object,
+) -> Threshold:
+    """The condition on `asked` (a symbol or ratio, e.g. B/X) under which `strategy` is
+    compute-bound; on P or M_hbm, under which the model's state fits in memory.
+
+    `fixed` names mesh axes that are held instead of chosen for the best; `changes` are assumptions
+    by name (overlap="serial"). Raises NotClosedForm where there is no readable closed form and
+    DeriveError where the condition does not involve what is asked.
+    """
+    assumptions = assume(assumptions, **changes)
+    what = question(asked)
+    if what.symbols & {v.P, v.M_hbm, v.s_P}:
+        return _capacity(strategy, what, assumptions)
+    state = held(strategy, assumptions, what, fixed)
+    bounds: list[Bound] = []
+    provided: list[sp.Expr] = []
+    unknown_symbol = sp.Dummy("q", positive=True)
+    for condition in state.conditions:
+        load = condition.load
+        if v.alpha in what.symbols:
+            load = load.xreplace({v.C: v.alpha * v.W})
+        load = load.xreplace({what.main: unknown_symbol / what.rest})
+        load = load.xreplace(dict(state.given))
+        found = solved(load, unknown_symbol)
+        bounds += _bounds(found, condition, what)
+        provided += [_in_alpha(p, what) for p in found.provided]
+    if not bounds:
+        raise _not_involved(strategy, what, state.conditions)
+    splits = tuple(_split_in_alpha(s, what) for s in state.splits)
+    return Threshold(
+        strategy, what, _strictest(bounds), tuple(dict.fromkeys(provided)), splits, assumptions
+    )
+
+
+def _bounds(found: Range, condition: Condition, what: Question) -> list[Bound]:
+    return [
+        Bound(direction, _in_alpha(expr, what), condition.passes, condition.where)
+        for direction, expr in ((">=", found.low), ("<=", found.high))
+        if expr is not None
+    ]
+
+
+def _in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
+    """`expr` in terms of alpha = C/W, where C and W occur in that ratio only and are not asked."""
+    if not {v.C, v.W} <= expr.free_symbols or (what and what.symbols & {v.C, v.W}):
+        return expr
+    changed = expr.xreplace({v.C: v.alpha * v.W})
+    if v.W in changed.free_symbols:
+        changed = sp.expand(changed)
+    return expr if v.W in changed.free_symbols else changed
+
+
+def _split_in_alpha(split: Split, what: Question) -> Split:
+    return Split(split.symbol, _in_alpha(split.at, what), split.passes, split.where)
+
+
+def _strictest(bounds: list[Bound]) -> tuple[Bound, ...]:
+    """The bounds without those that another one of the same direction implies."""
+    kept: list[Bound] = []
+    for new in bounds:
+        if any(_implies(old, new) for old in kept):
+            continue
+        kept = [old for old in kept if not _implies(new, old)]
+        kept.append(new)
+    return tuple(kept)
+
+
+def _implies(strong: Bound, weak: Bound) -> bool:
+    if strong.direction != weak.direction:
+        return False
+    ratio = strong.expr / weak.expr
+    if not isinstance(ratio, sp.Rational):
+        return False
+    return bool(ratio >= 1 if strong.direction == ">=" else ratio <= 1)
+
+
+def _capacity(strategy: Strategy, what: Question, assumptions: Assumptions) -> Threshold:
+    if strategy.state is None:
+        raise DeriveError(f"{strategy.name} does not say what state a chip holds")
+    load = (strategy.state / v.M_hbm).xreplace(assumptions.constants)
+    unknown_symbol = sp.Dummy("q", positive=True)
+    found = solved(load.xreplace({what.main: unknown_symbol / what.rest}), unknown_symbol)
+    condition = Condition(("every",), ("memory",), (load,))
+    bounds = tuple(_bounds(found, condition, what))
+    if not bounds:
+        raise _not_involved(strategy, what, (condition,))
+    return Threshold(strategy, what, bounds, (), (), assumptions)
+
+
+def _not_involved(strategy: Strategy, what: Question, found: tuple[Condition, ...]) -> DeriveError:
+    loads = [_in_alpha(c.load) for c in found]
+    names = sorted({s for load in loads for s in load.free_symbols}, key=v.rank)
+    listed = ", ".join(s.name for s in names)
+    if not found:
+        return DeriveError(f"{strategy.name} communicates nothing under these assumptions")
+    return DeriveError(
+        f"the condition of {strategy.name} does not involve {what.expr}: it is "
+        + " and ".join(f"{tex.text(load)} <= 1" for load in loads)
+        + f"; ask for one of {listed}"
+    )

@@ -1,4 +1,4 @@
-"""The numerical answer, for conditions without a readable closed form, when every symbol has a value.
+"""The numerical answer, where there is no readable closed form but every symbol has a value.
 
 The condition is checked at trial values of the question; a free split is chosen for the best by a
 search on its logarithm, along which loads are convex. The answer says that it is numerical.
@@ -6,7 +6,7 @@ search on its logarithm, along which loads are convex. The answer says that it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import exp, isfinite, log
 
 import sympy as sp
@@ -30,6 +30,7 @@ def numerical(
     *givers: Giver,
     assumptions: Assumptions = DEFAULT,
     values: Mapping[str, object] | None = None,
+    fixed: Iterable[sp.Symbol] = (),
     **changes: object,
 ) -> Answer:
     """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
@@ -37,7 +38,7 @@ def numerical(
     NotClosedForm where the condition crosses no bound in the range searched."""
     assumptions = assume(assumptions, **changes)
     what = question(asked)
-    given, free = mesh_in_terms_of_chips(strategy, what)
+    given, free = mesh_in_terms_of_chips(strategy, what, fixed)
     trial = sp.Dummy("q", positive=True)
     asked_for = {what.main: trial / what.rest}
     loads = []

@@ -43,6 +43,7 @@ class Threshold:
     provided: tuple[sp.Expr, ...]
     splits: tuple[Split, ...]
     assumptions: Assumptions
+    fixed: tuple[sp.Symbol, ...] = ()
 
     @property
     def closed_form(self) -> sp.Expr:
@@ -114,6 +115,7 @@ def threshold(
     what = question(asked)
     if what.symbols & {v.P, v.M_hbm, v.s_P}:
         return _capacity(strategy, what, assumptions)
+    fixed = tuple(fixed)
     state = held(strategy, assumptions, what, fixed)
     bounds: list[Bound] = []
     provided: list[sp.Expr] = []
@@ -126,24 +128,30 @@ def threshold(
         load = load.xreplace(dict(state.given))
         found = solved(load, unknown_symbol)
         bounds += _bounds(found, condition, what)
-        provided += [_in_alpha(p, what) for p in found.provided]
+        provided += [in_alpha(p, what) for p in found.provided]
     if not bounds:
         raise _not_involved(strategy, what, state.conditions)
-    splits = tuple(_split_in_alpha(s, what) for s in state.splits)
+    splits = tuple(_splitin_alpha(s, what) for s in state.splits)
     return Threshold(
-        strategy, what, _strictest(bounds), tuple(dict.fromkeys(provided)), splits, assumptions
+        strategy,
+        what,
+        _strictest(bounds),
+        tuple(dict.fromkeys(provided)),
+        splits,
+        assumptions,
+        tuple(fixed),
     )
 
 
 def _bounds(found: Range, condition: Condition, what: Question) -> list[Bound]:
     return [
-        Bound(direction, _in_alpha(expr, what), condition.passes, condition.where)
+        Bound(direction, in_alpha(expr, what), condition.passes, condition.where)
         for direction, expr in ((">=", found.low), ("<=", found.high))
         if expr is not None
     ]
 
 
-def _in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
+def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     """`expr` in terms of alpha = C/W, where C and W occur in that ratio only and are not asked."""
     if not {v.C, v.W} <= expr.free_symbols or (what and what.symbols & {v.C, v.W}):
         return expr
@@ -153,8 +161,8 @@ def _in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     return expr if v.W in changed.free_symbols else changed
 
 
-def _split_in_alpha(split: Split, what: Question) -> Split:
-    return Split(split.symbol, _in_alpha(split.at, what), split.passes, split.where)
+def _splitin_alpha(split: Split, what: Question) -> Split:
+    return Split(split.symbol, in_alpha(split.at, what), split.passes, split.where)
 
 
 def _strictest(bounds: list[Bound]) -> tuple[Bound, ...]:
@@ -191,7 +199,7 @@ def _capacity(strategy: Strategy, what: Question, assumptions: Assumptions) -> T
 
 
 def _not_involved(strategy: Strategy, what: Question, found: tuple[Condition, ...]) -> DeriveError:
-    loads = [_in_alpha(c.load) for c in found]
+    loads = [in_alpha(c.load) for c in found]
     names = sorted({s for load in loads for s in load.free_symbols}, key=v.rank)
     listed = ", ".join(s.name for s in names)
     if not found:

@@ -1,0 +1,167 @@
+"""Checks on values read from TOML. Each failure names file, table, key, expected and found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import sympy as sp
+
+from derive.notation.errors import FactError, nearest, quoted
+
+TOP = 10**30
+BOTTOM = Decimal("1e-30")
+LONGEST = 400
+NAME = re.compile(r"[a-z0-9]+(?:[-.][a-z0-9]+)*")
+SOURCE_KEY = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands: a file and a table in it, for messages."""
+
+    file: str
+    table: str = ""
+
+    def fault(self, key: str, expected: str, found: str) -> FactError:
+        """The error for `key` of this table."""
+        table = f" [{self.table}]" if self.table else ""
+        return FactError(f"{self.file}:{table} {key}: expected {expected}, found {found}")
+
+    def inside(self, name: str) -> Place:
+        """The place of a table inside this one."""
+        return Place(self.file, f"{self.table}.{name}" if self.table else name)
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: its kind and a short form of it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the text {quoted(value)}"
+    if isinstance(value, int) and abs(value) >= TOP:
+        # Python refuses to print whole numbers of many thousand digits.
+        return f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    return str(value)[:60]
+
+
+def table(value: object, place: Place, key: str) -> Mapping[str, Any]:
+    """`value` as a table; raises FactError for anything else."""
+    if not isinstance(value, dict):
+        raise place.fault(key, "a table", shown(value))
+    return value
+
+
+def only(given: Iterable[str], known: Iterable[str], place: Place) -> None:
+    """Raise FactError for a key that is not known, offering the nearest."""
+    choices = list(known)
+    for key in given:
+        if key not in choices:
+            close = nearest(key, choices)
+            hint = f"{' or '.join(close)}" if close else f"one of {', '.join(choices)}"
+            raise place.fault(quoted(key), hint, "an unknown key")
+
+
+def need(values: Mapping[str, Any], keys: Iterable[str], place: Place) -> None:
+    """Raise FactError for the first of `keys` that is missing."""
+    for key in keys:
+        if key not in values:
+            raise place.fault(key, "a source key" if key == "source" else "a value", "none")
+
+
+def text(value: object, place: Place, key: str) -> str:
+    """`value` as text of one line that is not empty; raises FactError otherwise."""
+    if not isinstance(value, str):
+        raise place.fault(key, "text", shown(value))
+    if not value.strip():
+        raise place.fault(key, "text", "empty text")
+    if len(value) > LONGEST or not value.isprintable():
+        raise place.fault(key, f"one line of at most {LONGEST} characters", shown(value))
+    return value
+
+
+def texts(value: object, place: Place, key: str) -> tuple[str, ...]:
+    """`value` as a tuple of different texts; raises FactError otherwise."""
+    if not isinstance(value, list):
+        raise place.fault(key, "an array of texts", shown(value))
+    found = tuple(text(item, place, f"{key}[{i}]") for i, item in enumerate(value, 1))
+    if len(set(found)) < len(found):
+        twice = next(item for item in found if found.count(item) > 1)
+        raise place.fault(key, "each text once", f"{quoted(twice)} twice")
+    return found
+
+
+def named(value: str, place: Place, pattern: re.Pattern[str] = NAME) -> str:
+    """`value` as a catalogue name or a source key; raises FactError otherwise."""
+    if len(value) > 60 or not pattern.fullmatch(value):
+        kind = "a lower-case name with dashes" if pattern is NAME else "letters, digits and dashes"
+        raise place.fault(quoted(value), kind, "another form")
+    return value
+
+
+def choice(value: object, choices: Iterable[str], place: Place, key: str) -> str:
+    """`value` as one of `choices`; raises FactError, offering the nearest."""
+    known = list(choices)
+    found = text(value, place, key)
+    if found not in known:
+        close = nearest(found, known)
+        hint = f"{' or '.join(close)}" if close else f"one of {', '.join(known)}"
+        raise place.fault(key, hint, shown(found))
+    return found
+
+
+def flag(value: object, place: Place, key: str) -> bool:
+    """`value` as true or false; raises FactError otherwise."""
+    if not isinstance(value, bool):
+        raise place.fault(key, "true or false", shown(value))
+    return value
+
+
+def day(value: object, place: Place, key: str) -> date:
+    """`value` as a date; raises FactError otherwise."""
+    # datetime is a subclass of date, and a time of day means nothing here.
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise place.fault(key, "a date such as 2026-01-31", shown(value))
+    return value
+
+
+def number(value: object, place: Place, key: str) -> sp.Rational:
+    """`value` as an exact positive number below 1e30; raises FactError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise place.fault(key, "a number", shown(value))
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise place.fault(key, "a finite number", shown(value))
+    if value <= 0:
+        raise place.fault(key, "a number above zero", shown(value))
+    # Compared before it is made exact: 1e999999999 as a fraction would not fit in memory.
+    if value >= TOP or value < BOTTOM:
+        raise place.fault(key, "a number from 1e-30 to 1e30", shown(value))
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) > 60:
+        raise place.fault(key, "a number of at most 60 digits", shown(value))
+    return sp.Rational(*value.as_integer_ratio())
+
+
+def count(value: object, place: Place, key: str) -> int:
+    """`value` as a whole number above zero, below 1e30; raises FactError otherwise.
+
+    A decimal such as 15e12 is taken where it is whole.
+    """
+    exact = number(value, place, key)
+    if exact.q != 1:
+        raise place.fault(key, "a whole number", shown(value))
+    return int(exact.p)
+
+
+def shape(value: object, place: Place, key: str) -> tuple[int, ...]:
+    """`value` as one to six whole numbers above zero; raises FactError otherwise."""
+    if not isinstance(value, list) or not 1 <= len(value) <= 6:
+        raise place.fault(key, "an array of one to six whole numbers", shown(value))
+    return tuple(count(item, place, f"{key}[{i}]") for i, item in enumerate(value, 1))

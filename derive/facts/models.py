@@ -1,0 +1,160 @@
+"""A dense transformer: its shapes, and the parameter count computed from them.
+
+The count follows one formula, in the vocabulary's symbols, with K key and value heads, G query
+heads to each of them, and g = 3 feed-forward matrices where gated, else 2:
+
+    embedding     D V
+    attention     L (2 D K G H + 2 D K H)          queries and output; keys and values
+    feed-forward  L g D F
+    norms         L n D + D                        n per layer, and the final one where there is one
+    head          D V                              nothing where it shares the embedding
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+
+import sympy as sp
+
+from derive.facts.load import load_file, shipped
+from derive.facts.readings import Catalogue, Fact, ModelRecord
+from derive.notation import symbols
+from derive.notation.errors import FactError, unknown
+from derive.notation.quantity import Quantity, Status, evaluated
+from derive.notation.symbols import D, F, G, H, K, L, V, rank, unit_of_symbol
+from derive.notation.units import parameter
+
+_SYMBOLS = {
+    "layers": L, "hidden": D, "kv_heads": K, "head_dim": H, "ffn": F, "vocab": V,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """The shapes of a dense transformer, and where they were read."""
+
+    name: str
+    title: str
+    aliases: tuple[str, ...]
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    norms_per_layer: int
+    gated: bool
+    tied_embeddings: bool
+    final_norm: bool
+    source: str
+    where: str
+    status: Status
+    facts: tuple[Fact, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.title}>"
+
+    def fact(self, key: str) -> Fact:
+        """A fact other than the shapes, with all its readings; raises UnknownName or FactError."""
+        for fact in self.facts:
+            if fact.key.name == key:
+                return fact
+        known = [fact.key.name for fact in self.facts]
+        if not known:
+            raise FactError(f"{self.name} has no facts beside its shapes")
+        raise unknown(f"fact of {self.name}", key, known)
+
+    @property
+    def feed_forward_matrices(self) -> int:
+        """Three where gated, else two."""
+        return 3 if self.gated else 2
+
+    @property
+    def parts(self) -> tuple[tuple[str, Quantity], ...]:
+        """The parameters of each part, computed from the shapes: (name, quantity) in order."""
+        given = self._shapes()
+        norms = self.norms_per_layer * L + (1 if self.final_norm else 0)
+        formulas = {
+            "embedding": D * V,
+            "attention": L * (2 * D * K * G * H + 2 * D * K * H),
+            "feed_forward": L * self.feed_forward_matrices * D * F,
+            "norms": D * norms,
+            "head": sp.Integer(0) if self.tied_embeddings else D * V,
+        }
+        return tuple(
+            (name, evaluated(formula, given, parameter, name)) for name, formula in formulas.items()
+        )
+
+    @property
+    def parameters(self) -> Quantity:
+        """The exact number of parameters: the sum of the parts."""
+        parts = self.parts
+        total = sum((part.value for _, part in parts), start=sp.Integer(0))
+        formula = " + ".join(name for name, _ in parts)
+        return Quantity(total, parameter, "P", of=self.name, formula=formula, inputs=parts)
+
+    def bindings(self) -> dict[sp.Symbol, Quantity]:
+        """D, F, L, V, K, H, G and P, in the vocabulary's order."""
+        bound = {**self._shapes(), symbols.P: self.parameters}
+        return {symbol: bound[symbol] for symbol in sorted(bound, key=rank)}
+
+    def _shapes(self) -> dict[sp.Symbol, Quantity]:
+        made = {symbol: self._leaf(key, symbol) for key, symbol in _SYMBOLS.items()}
+        heads = self._leaf("heads", K)
+        made[G] = Quantity(
+            sp.Integer(self.heads) / self.kv_heads,
+            unit_of_symbol(G),
+            "G",
+            of=self.name,
+            formula="heads / K",
+            inputs=(("heads", heads), ("K", made[K])),
+        )
+        return made
+
+    def _leaf(self, key: str, symbol: sp.Symbol) -> Quantity:
+        return Quantity(
+            sp.Integer(getattr(self, key)),
+            unit_of_symbol(symbol),
+            "heads" if key == "heads" else symbol.name,
+            of=self.name,
+            source=self.source,
+            where=f"{self.where}: {key}",
+            status=self.status,
+        )
+
+
+def model(
+    name: str,
+    *,
+    catalogue: Catalogue | None = None,
+    files: Iterable[str | PathLike[str]] = (),
+) -> Model:
+    """The model of that name or alias.
+
+    `files` are facts files of the caller's own, added to `catalogue` (the shipped one by default).
+    Raises UnknownName for a name that is not there, FactError for a file that does not hold.
+    """
+    known = shipped() if catalogue is None else catalogue
+    for path in files:
+        known = load_file(path, onto=known)
+    return _made(known.model(name))
+
+
+def _made(record: ModelRecord) -> Model:
+    counts, flags = dict(record.counts), dict(record.flags)
+    return Model(
+        record.name,
+        record.title,
+        record.aliases,
+        source=record.source,
+        where=record.where,
+        status=record.status,
+        facts=record.facts,
+        gated=flags["gated"],
+        tied_embeddings=flags["tied_embeddings"],
+        final_norm=flags["final_norm"],
+        **counts,
+    )

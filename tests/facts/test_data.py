@@ -1,0 +1,172 @@
+"""The shipped data: every reading has its source, and the readings agree where they must."""
+
+import ast
+import operator
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import pytest
+
+from derive import facts
+from derive.facts.keys import CHIP_FACTS
+from derive.facts.readings import choose
+
+READINGS = [
+    (fact, reading)
+    for chip in facts.shipped().chips.values()
+    for fact in chip.facts
+    for reading in fact.readings
+]
+MODEL_READINGS = [
+    (fact, reading)
+    for model in facts.shipped().models.values()
+    for fact in model.facts
+    for reading in fact.readings
+]
+DERIVED = [(fact, reading) for fact, reading in READINGS if reading.status == "derived"]
+
+
+def test_the_names_of_the_catalogue():
+    assert facts.chips() == ("tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu7x", "tpu8t")
+    assert facts.models() == ("llama-3-8b", "llama-3-70b", "llama-3-405b")
+    assert facts.profiles() == ("scaling-book", "vendor", "notebook")
+    keys = {source.key for source in facts.sources()}
+    assert {"SB5", "SB6", "D-7x", "G-8dd", "P-Llama3", "P-GSPMD", "R-maxtext"} <= keys
+
+
+@pytest.mark.parametrize(("fact", "reading"), READINGS + MODEL_READINGS)
+def test_every_reading_says_where_and_when_it_was_read(fact, reading):
+    source = facts.source(reading.source)
+    assert source.key == reading.source
+    assert reading.where and reading.basis and reading.read is not None
+    assert bool(reading.formula) == (reading.status == "derived")
+    assert fact.reading(reading.key) is reading
+
+
+@pytest.mark.parametrize("profile", facts.profiles())
+@pytest.mark.parametrize("name", facts.chips())
+def test_a_profile_picks_one_reading_of_every_fact(name, profile):
+    chip = facts.chip(name, profile=profile)
+    assert len(chip.picked) == len(chip.facts) > 0
+    for fact in chip.facts:
+        assert chip.reading(fact.key.name) in fact.readings
+
+
+def test_a_profile_may_not_depend_on_the_order_of_the_readings():
+    catalogue = facts.shipped()
+    for profile in catalogue.profiles.values():
+        for chip in catalogue.chips.values():
+            for fact in chip.facts:
+                turned = type(fact)(fact.key, fact.of, fact.readings[::-1])
+                assert choose(turned, profile) == choose(fact, profile)
+
+
+OPERATORS = {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Add: operator.add}
+
+
+def results(node, fact, source):
+    """Every value of a formula, over the readings of the facts that it names.
+
+    A reading of the same source goes before the readings of others.
+    """
+    if isinstance(node, ast.Constant):
+        return {Fraction(str(node.value))}
+    if isinstance(node, ast.BinOp):
+        sides = results(node.left, fact, source), results(node.right, fact, source)
+        return {OPERATORS[type(node.op)](a, b) for a, b in product(*sides)}
+    chip, key = (
+        (node.value.id, node.attr) if isinstance(node, ast.Attribute) else (fact.of, node.id)
+    )
+    readings = facts.shipped().chips[chip].fact(key).readings
+    own = [r for r in readings if r.source == source] or readings
+    return {Fraction(int(r.value.p), int(r.value.q)) for r in own}
+
+
+@pytest.mark.parametrize(("fact", "reading"), DERIVED)
+def test_a_derived_value_follows_from_its_formula(fact, reading):
+    tree = ast.parse(reading.formula, mode="eval").body
+    found = results(tree, fact, reading.source)
+    assert found == {Fraction(int(reading.value.p), int(reading.value.q))}
+
+
+@pytest.mark.parametrize("profile", facts.profiles())
+@pytest.mark.parametrize("name", facts.chips())
+def test_the_geometry_of_a_pod_holds(name, profile):
+    chip = facts.chip(name, profile=profile)
+    axes = chip.reading("torus_axes").value
+    assert chip.reading("links_per_chip").value == 2 * axes
+    # An axis has two links, and each sends in its own direction.
+    assert chip.reading("ici_axis").value == 2 * chip.reading("ici_link").value
+    if chip.has("pod_shape"):
+        assert len(chip.shape()) == axes
+        assert prod(chip.shape()) == chip.reading("pod_chips").value
+
+
+@pytest.mark.parametrize("name", facts.chips())
+def test_the_readings_of_a_fact_are_of_one_magnitude(name):
+    """A slipped digit or a GB taken for a GiB twice over would stand out."""
+    for fact in facts.shipped().chips[name].facts:
+        if fact.key.kind == "shape" or fact.key.name == "chips_per_host":
+            continue
+        # v6e's two kinds of VM differ by a factor of four in what they give a chip.
+        values = [r.value for r in fact.readings if r.part != "8-chip-vm"]
+        assert max(values) < min(values) * 4 / 3, fact.key.name
+
+
+CONFLICTING = [
+    ("tpu-v4", "memory_bandwidth", [1200 * 10**9, 1230 * 10**9]),
+    ("tpu-v4", "ici_link", [45 * 10**9, 50 * 10**9]),
+    ("tpu-v5e", "memory_bandwidth", [819 * 10**9, 820 * 10**9, 858993459200, 810 * 10**9]),
+    ("tpu-v5e", "int8", [393 * 10**12, 394 * 10**12]),
+    ("tpu-v5e", "memory", [16 * 10**9, 17_200_000_000]),
+    ("tpu-v5p", "memory", [96 * 2**30, 95 * 2**30, 95 * 10**9, 96 * 10**9, 103 * 10**9]),
+    (
+        "tpu-v5p",
+        "memory_bandwidth",
+        [2765 * 10**9, 2575 * 2**30, 28 * 10**11, 246 * 10**10, 25 * 10**11],
+    ),
+    ("tpu-v5p", "bf16", [459 * 10**12, 446 * 10**12]),
+    ("tpu-v5p", "ici_axis", [2 * 10**11, 18 * 10**10]),
+    ("tpu-v6e", "bf16", [918 * 10**12, 920 * 10**12]),
+    ("tpu-v6e", "memory", [32 * 2**30, 32 * 10**9]),
+    ("tpu-v6e", "dcn", [125 * 10**8, 3125 * 10**6]),
+    ("tpu7x", "bf16", [2307 * 10**12, 2310 * 10**12]),
+    ("tpu7x", "fp8", [4614 * 10**12, 4600 * 10**12]),
+    ("tpu7x", "memory", [192 * 2**30, 206 * 10**9]),
+    ("tpu7x", "ici_axis", [2 * 10**11, 18 * 10**10]),
+    ("tpu8t", "memory", [216 * 10**9, 231 * 10**9]),
+    ("tpu8t", "memory_bandwidth", [6528 * 10**9, 6400 * 10**9, 8500 * 10**9]),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "expected"), CONFLICTING)
+def test_readings_that_disagree_are_all_kept(name, key, expected):
+    values = {reading.value for reading in facts.chip(name).fact(key).readings}
+    assert set(expected) <= values
+
+
+def test_every_declared_fact_has_a_unit_that_its_symbol_shares():
+    from derive.notation.symbols import unit_of_symbol
+
+    for key in CHIP_FACTS.values():
+        assert key.symbol is None or unit_of_symbol(key.symbol) == key.unit
+
+
+IMPORT = """
+import sys
+opened = []
+sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
+import derive.facts
+assert not [path for path in opened if path.endswith(".toml")], opened
+assert derive.facts.shipped.cache_info().currsize == 0
+derive.facts.chip("v5p")
+derive.facts.chip("tpu7x", profile="vendor")
+assert len([path for path in opened if path.endswith(".toml")]) == 4, opened
+"""
+
+
+def test_the_import_reads_no_file_and_first_use_reads_each_once():
+    subprocess.run([sys.executable, "-c", IMPORT], check=True)

@@ -1,0 +1,338 @@
+"""Files of a user's own: what is accepted, and what each mistake is told."""
+
+import pytest
+import sympy as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from derive import facts
+from derive.notation.errors import DeriveError, FactError, UnknownName
+from derive.notation.symbols import C, P
+
+SOURCE = """\
+[sources.Lab]
+title = "Measurements of our own"
+publisher = "the laboratory"
+kind = "own"
+dated = "2026-01"
+read = 2026-01-31
+"""
+CHIP = """\
+[chips.my-chip]
+title = "My chip"
+aliases = ["mine"]
+
+[chips.my-chip.facts.bf16]
+value = 989.4e12
+unit = "FLOP/second"
+basis = "dense peak per chip"
+source = "Lab"
+where = "sheet 1"
+status = "published"
+
+[[chips.my-chip.facts.scaleup]]
+value = 450_000_000_000
+unit = "byte/second"
+basis = "one-way per chip, through the switches of a node"
+source = "Lab"
+where = "sheet 2"
+status = "derived"
+formula = "18 links of 25e9"
+read = 2026-02-01
+"""
+MODEL = """\
+[models.my-model]
+title = "My model"
+
+[models.my-model.shape]
+layers = 2
+hidden = 8
+heads = 4
+kv_heads = 2
+head_dim = 3
+ffn = 16
+vocab = 10
+norms_per_layer = 2
+gated = false
+tied_embeddings = true
+final_norm = false
+source = "Lab"
+where = "sheet 3"
+status = "assumed"
+"""
+GOOD = SOURCE + CHIP + "\n" + MODEL
+
+
+@pytest.fixture
+def write(tmp_path):
+    def made(content, name="my.toml"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return made
+
+
+def test_a_file_adds_chips_and_models(write):
+    path = write(GOOD)
+    chip = facts.chip("mine", files=(path,))
+    assert chip.bindings()[C].value == sp.Rational(9894, 10) * 10**12
+    assert chip.quantity("scaleup").value == 450 * 10**9
+    assert str(chip.reading("bf16").read) == "2026-01-31"
+    assert str(chip.reading("scaleup").read) == "2026-02-01"
+    # 10*8 + 2*(2*8*4*3 + 2*8*2*3) + 2*2*8*16 + 2*2*8
+    assert facts.model("my-model", files=[path]).bindings()[P].value == 80 + 576 + 512 + 32
+
+
+def test_a_file_changes_nothing_but_its_own_catalogue(write):
+    catalogue = facts.load_file(write(GOOD))
+    assert facts.chips(catalogue) == (*facts.chips(), "my-chip")
+    assert facts.chip("my-chip", catalogue=catalogue).profile == "scaling-book"
+    assert facts.chip("v5p", catalogue=catalogue) == facts.chip("v5p")
+    assert facts.source("Lab", catalogue).kind == "own"
+    with pytest.raises(UnknownName, match="unknown chip 'my-chip'"):
+        facts.chip("my-chip")
+
+
+def test_files_add_up(write):
+    second = CHIP.replace("my-chip", "other-chip").replace('"mine"', '"other"')
+    paths = write(GOOD), write(second, "second.toml")
+    assert facts.chip("other", files=paths).name == "other-chip"
+
+
+def test_decimals_are_exact(write):
+    path = write(GOOD.replace("989.4e12", "0.1"))
+    assert facts.chip("mine", files=(path,)).bindings()[C].value == sp.Rational(1, 10)
+
+
+def test_a_file_may_extend_a_profile_or_start_one_like_another(write):
+    path = write(
+        '[profiles.vendor.picks]\n"tpu-v5p.memory" = "D-v5p#usable"\n'
+        '[profiles.ours]\nlike = "scaling-book"\norder = ["J-tpuinfo"]\n'
+    )
+    assert facts.chip("v5p", profile="vendor", files=(path,)).quantity("memory").value == 95 * 2**30
+    assert facts.chip("v5p", profile="vendor").quantity("memory").value == 96 * 2**30
+    ours = facts.chip("v5p", profile="ours", files=(path,))
+    assert ours.quantity("memory").value == 103 * 10**9
+    assert ours.quantity("ici_axis").value == 18 * 10**10
+
+
+TWO = """\
+[chips.my-chip]
+title = "My chip"
+[chips.my-chip.facts]
+memory = [
+  { value = 1e9, unit = "byte", basis = "per chip", source = "Lab", where = "a", status = "published" },
+  { value = 2e9, unit = "byte", basis = "per chip", source = "Lab", part = "b", where = "b", status = "published" },
+]
+"""  # noqa: E501
+AMBIGUOUS = SOURCE + TWO.replace('source = "Lab", where', 'source = "Lab", part = "a", where')
+
+
+def test_ambiguity_is_an_error_until_it_is_resolved(write):
+    with pytest.raises(FactError) as caught:
+        facts.load_file(write(AMBIGUOUS))
+    said = str(caught.value)
+    assert "my.toml: [chips.my-chip.facts] memory: expected one reading, found Lab#a, Lab#b" in said
+    assert "profile scaling-book prefers none" in said
+    title = 'title = "My chip"\n'
+    path = write(AMBIGUOUS.replace(title, title + 'prefer = ["Lab#b", "Lab#a"]\n'))
+    assert facts.chip("my-chip", files=(path,)).quantity("memory").value == 2 * 10**9
+
+
+VALUE = "value = 989.4e12"
+UNIT = 'unit = "FLOP/second"'
+BF16 = "[chips.my-chip.facts.bf16]"
+SCALEUP = r"[chips.my-chip.facts.scaleup]"
+SHAPE = "[models.my-model.shape]"
+
+# what is replaced, by what, and what the message must name beside the file: table, key, and so on
+BAD = [
+    # keys
+    (VALUE, "vlaue = 1", [BF16, "'vlaue'", "expected value"]),
+    (VALUE, "", [BF16, "value: expected a value, found none"]),
+    (UNIT, "", [BF16, "unit: expected a value, found none"]),
+    ('source = "Lab"\nwhere = "sheet 1"', "", [BF16, "source: expected a source key, found none"]),
+    ('where = "sheet 1"', "", [BF16, "where: expected a value"]),
+    ('basis = "dense peak per chip"', "", [BF16, "basis: expected a value"]),
+    ("[sources.Lab]", "[source.Lab]", ["'source'", "expected sources"]),
+    ("publisher =", "publsher =", ["[sources.Lab]", "'publsher'", "expected publisher"]),
+    ("facts.bf16]", "facts.bf_16]", ["[chips.my-chip.facts]", "'bf_16'", "expected bf16"]),
+    ("facts.bf16]", "facts.zzzzzz]", ["[chips.my-chip.facts]", "'zzzzzz'", "one of bf16"]),
+    ("layers = 2", "layer = 2", [SHAPE, "'layer'", "expected layers"]),
+    ("gated = false", "", [SHAPE, "gated: expected a value, found none"]),
+    ("final_norm = false", "final_norm = 0", [SHAPE, "final_norm: expected true or false"]),
+    ("[chips.my-chip]", "[chips.My_Chip]", ["[chips]", "'My_Chip'", "lower-case"]),
+    ("[sources.Lab]", '[sources."L b"]', ["[sources]", "'L b'", "letters, digits and dashes"]),
+    ('kind = "own"', 'kind = "vendr"', ["[sources.Lab]", "kind: expected vendor"]),
+    ("read = 2026-01-31", 'read = "2026-01-31"', ["[sources.Lab]", "read: expected a date"]),
+    ("read = 2026-01-31", "read = 2026-01-31T10:00:00", ["[sources.Lab]", "read: expected a date"]),
+    ("read = 2026-01-31", "", [BF16, "read: expected the day it was read"]),
+    ('title = "My chip"', 'title = ""', ["[chips.my-chip]", "title: expected text"]),
+    ('title = "My chip"', "title = 7", ["[chips.my-chip]", "title: expected text, found 7"]),
+    ('title = "My chip"', 'title = "a\\nb"', ["[chips.my-chip]", "title: expected one line"]),
+    ('aliases = ["mine"]', 'aliases = "mine"', ["[chips.my-chip]", "aliases: expected an array"]),
+    ('["mine"]', '["mine", "mine"]', ["[chips.my-chip]", "aliases: expected each text once"]),
+    ('["mine"]', '["v5p"]', ["[chips]", "'v5p'", "taken"]),
+    ('["mine"]', '["my-chip"]', ["[chips]", "'my-chip'", "taken"]),
+    ("chips.my-chip", "chips.tpu-v5p", ["[chips]", "'tpu-v5p'", "taken"]),
+    ("models.my-model", "models.llama3-70b", ["[models]", "'llama3-70b'", "taken"]),
+    ("[sources.Lab]", "[sources.SB5]", ["[sources]", "'SB5'", "taken"]),
+    # units, bases, sources, statuses
+    (UNIT, 'unit = "byte/second"', [BF16, 'unit: expected "FLOP/second"', "'byte/second'"]),
+    (UNIT, 'unit = "TFLOP/s"', [BF16, 'unit: expected "FLOP/second"', "'TFLOP/s'"]),
+    (UNIT, "unit = 1", [BF16, 'unit: expected "FLOP/second"', "found 1"]),
+    ("one-way per chip", "bidirectional per chip", [SCALEUP, "basis", "one-way per chip"]),
+    ('source = "Lab"\nwhere = "sheet 1"', 'source = "Lap"\nwhere = "x"', [BF16, "source", "Lab"]),
+    ('status = "published"', 'status = "publishd"', [BF16, "status: expected published"]),
+    ('status = "published"', 'status = "given"', [BF16, "status: expected", "'given'"]),
+    ('status = "published"', 'status = "derived"', [BF16, "formula: expected the formula"]),
+    ('status = "derived"', 'status = "assumed"', [SCALEUP, 'status: expected "derived"']),
+    ('status = "assumed"', 'status = "guessed"', [SHAPE, "status: expected"]),
+    # numbers
+    (VALUE, 'value = "989.4e12"', [BF16, "value: expected a number, found the text '989.4e12'"]),
+    (VALUE, "value = true", [BF16, "value: expected a number, found true"]),
+    (VALUE, "value = [1]", [BF16, "value: expected a number, found an array"]),
+    (VALUE, "value = {a = 1}", [BF16, "value: expected a number, found a table"]),
+    (VALUE, "value = -1", [BF16, "value: expected a number above zero, found -1"]),
+    (VALUE, "value = 0.0", [BF16, "value: expected a number above zero, found 0.0"]),
+    (VALUE, "value = nan", [BF16, "value: expected a finite number, found NaN"]),
+    (VALUE, "value = inf", [BF16, "value: expected a finite number, found Infinity"]),
+    (VALUE, "value = -inf", [BF16, "value: expected a finite number, found -Infinity"]),
+    (VALUE, "value = 1e30", [BF16, "value: expected a number from 1e-30 to 1e30"]),
+    (VALUE, "value = 1e999999999", [BF16, "value: expected a number from 1e-30 to 1e30"]),
+    (VALUE, "value = 1e-999999999", [BF16, "value: expected a number from 1e-30 to 1e30"]),
+    (VALUE, "value = 0x" + "f" * 9000, [BF16, "value: expected", "36000 bits"]),
+    (VALUE, "value = 1." + "3" * 99, [BF16, "value: expected a number of at most 60 digits"]),
+    ("layers = 2", "layers = 2.5", [SHAPE, "layers: expected a whole number, found 2.5"]),
+    ("layers = 2", "layers = 0", [SHAPE, "layers: expected a number above zero"]),
+    ("layers = 2", 'layers = "2"', [SHAPE, "layers: expected a number, found the text '2'"]),
+    ("kv_heads = 2", "kv_heads = 3", [SHAPE, "heads: expected a multiple of kv_heads (3)"]),
+    # not a reading
+    ("[[chips.my-chip.facts.scaleup]]", "[chips.my-chip.facts.memory.x]", ["facts.memory]", "'x'"]),
+    (CHIP, "[chips.my-chip]\ntitle='t'\nfacts.memory = 96e9", ["facts] memory", "its source"]),
+    (CHIP, "[chips.my-chip]\ntitle='t'\nfacts.memory = [96e9]", ["facts] memory", "its source"]),
+    (CHIP, "[chips.my-chip]\ntitle='t'\nfacts.memory = []", ["facts] memory", "at least one"]),
+    (CHIP, "[chips.my-chip]\ntitle='t'\nfacts = {}", ["[chips.my-chip", "at least one fact"]),
+    (CHIP, "[chips.my-chip]\ntitle='t'", ["[chips.my-chip] facts: expected a value"]),
+    (CHIP, "[chips]\nmy-chip = 3", ["[chips] my-chip: expected a table, found 3"]),
+    (CHIP, TWO.replace('part = "b", ', ""), ["facts] memory[2].source", "'Lab' again"]),
+    # profiles
+    (CHIP, '[profiles.vendor]\norder = ["SB77"]', ["[profiles.vendor] order[1]", "'SB77'"]),
+    (CHIP, '[profiles.vendor.picks]\n"v5.memory" = "SB2"', ["[profiles.vendor.picks]", "'v5'"]),
+    (CHIP, '[profiles.vendor.picks]\n"tpu-v5p.memori" = "SB2"', ["vendor.picks]", "memory"]),
+    (CHIP, '[profiles.vendor.picks]\n"tpu-v5p.memory" = "SB3"', ["vendor.picks]", "SB2"]),
+    (CHIP, '[profiles.x]\nlike = "vendr"', ["[profiles.x] like: expected vendor"]),
+    (CHIP, "[profiles.x]\norder = []", ['[profiles.x] "tpu-v4.bf16"', "found D-v4, SB2"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), BAD)
+def test_a_mistake_names_file_table_and_key(write, old, new, said):
+    assert old in GOOD
+    path = write(GOOD.replace(old, new))
+    with pytest.raises(FactError) as caught:
+        facts.load_file(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:")
+    for part in said:
+        assert part in message
+    assert "expected" in message and "found" in message
+    assert len(message) < 600 and "\n" not in message
+
+
+SHAPED = GOOD + (
+    '[chips.my-chip.facts.pod_shape]\nvalue = %s\nunit = "chip"\nbasis = "per pod"\n'
+    'source = "Lab"\nwhere = "sheet 4"\nstatus = "published"\n'
+)
+
+
+def test_a_shape_is_read(write):
+    assert facts.chip("mine", files=(write(SHAPED % "[4, 8]"),)).shape() == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("64", "value: expected an array of one to six whole numbers, found 64"),
+        ("[]", "value: expected an array of one to six"),
+        ("[1, 1, 1, 1, 1, 1, 1]", "found an array of 7"),
+        ("[4, -4]", "value[2]: expected a number above zero, found -4"),
+        ('[4, "4"]', "value[2]: expected a number, found the text '4'"),
+        ("[4, 4.5]", "value[2]: expected a whole number, found 4.5"),
+    ],
+)
+def test_a_bad_shape(write, value, said):
+    with pytest.raises(FactError) as caught:
+        facts.load_file(write(SHAPED % value))
+    assert "[chips.my-chip.facts.pod_shape]" in str(caught.value)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("value = ", "expected TOML, found: Invalid value (at end of document)"),
+        ("[chips\n", "expected TOML"),
+        ("a = 1\na = 2", "expected TOML"),
+        ("a = " + "9" * 5000, "a number out of range"),
+        ("a = 1e99999999999999999999999", "found"),
+        ("a = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        (b"\xff\xfe\x00\x01", "expected TOML text in UTF-8"),
+        (b"\x00" * 100, "expected TOML"),
+        (b"#" * (2**20 + 1), "at most 1048576 bytes"),
+        ("", "expected at least one of [sources], [chips], [models], [profiles]"),
+        ("chips = 3", "chips: expected a table, found 3"),
+        ("chips = []", "chips: expected a table, found an array"),
+    ],
+)
+def test_a_file_that_is_no_facts_file(write, content, said):
+    path = write(content)
+    with pytest.raises(FactError) as caught:
+        facts.load_file(path)
+    assert str(caught.value).startswith(f"{path}:")
+    assert said in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    for path, said in [
+        (tmp_path / "none.toml", "found no file"),
+        (tmp_path, "found a directory"),
+        ("/dev/zero", "found something else"),
+        ("a\0b", "found no file"),
+        (tmp_path / ("n" * 5000), "found"),
+    ]:
+        with pytest.raises(FactError, match=said):
+            facts.load_file(path)
+
+
+HOSTILE = "__import__('pathlib').Path('{0}').touch()"
+
+
+def test_text_is_never_executed(write, tmp_path, monkeypatch):
+    monkeypatch.setattr("sympy.parsing.sympy_parser.parse_expr", lambda *_, **__: 1 / 0)
+    mark = tmp_path / "mark"
+    code = HOSTILE.format(mark)
+    for old in ('"dense peak per chip"', '"sheet 1"', '"18 links of 25e9"', '"My model"'):
+        facts.load_file(write(GOOD.replace(old, f'"{code} per chip"')))
+    for old in (VALUE, "layers = 2"):
+        name = old.partition(" ")[0]
+        with pytest.raises(FactError, match=f"{name}: expected a number, found the text"):
+            facts.load_file(write(GOOD.replace(old, f'{name} = "{code}"')))
+    with pytest.raises(FactError):
+        facts.load_file(write(GOOD.replace("my-chip", f'"{code}"')))
+    with pytest.raises(UnknownName):
+        facts.chip(code)
+    assert not mark.exists()
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, len(GOOD) - 1), st.integers(0, 40), st.text(max_size=8))
+def test_any_slip_of_the_pen_loads_or_is_told(write, at, cut, put):
+    content = GOOD[:at] + put + GOOD[at + cut :]
+    path = write(content.encode("utf-8", "surrogatepass"))
+    try:
+        facts.load_file(path)
+    except DeriveError as error:
+        assert isinstance(error, FactError)
+        assert str(error).startswith(f"{path}:")

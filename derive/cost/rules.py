@@ -11,8 +11,9 @@ For `left . right -> result` and one mesh axis:
 5. last, reshard the result to its declaration (`reshard`).
 
 The rules are canonical, not always the cheapest: under rule 2 slicing the other operand, where it
-is replicated, can move less. The backward pass is the two transposed products of each matmul under
-the same rules; a gradient is sharded like its tensor. Element-wise work is ignored.
+is replicated, can move less. Where an axis that has to leave a dimension bars a scatter onto it,
+the sums are all-reduced and resharded. The backward pass is the two transposed products of each
+matmul under the same rules; a gradient is sharded like its tensor. Element-wise work is ignored.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from derive.notation.errors import ShardingError, nearest, quoted
 from derive.notation.symbols import vocabulary
@@ -117,7 +118,7 @@ def sharding(text: str) -> Sharding:
 
 
 def gated(plain: Sharding) -> Sharding:
-    """The same layer with a gate: its first product gets a second matrix, sharded like the first."""
+    """The same layer with a gate: a second matrix in the first product, sharded like the first."""
     first, *rest = plain.products
     if len(first.weights) > 1:
         raise ShardingError(f"{plain} is gated already")
@@ -144,12 +145,8 @@ def check_layout(tensor: Tensor) -> None:
 
 
 def _leading(left: Tensor, right: Tensor) -> tuple[str, ...]:
-    common = []
-    for a, b in zip(left.dims, right.dims, strict=False):
-        if a != b:
-            break
-        common.append(a)
-    return tuple(common)
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(left.dims, right.dims, strict=False))
+    return tuple(dim for dim, _ in pairs)
 
 
 def _chained(operand: Tensor, stages: Sequence[Stage]) -> Sharding:

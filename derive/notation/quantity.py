@@ -13,7 +13,9 @@ from typing import Literal
 
 import sympy as sp
 
+from derive.notation import typed_number
 from derive.notation.errors import DeriveError, UnitError
+from derive.notation.plain import text
 from derive.notation.symbols import meaning, rank, unit_of_symbol
 from derive.notation.units import Unit, one, unit_of
 
@@ -94,7 +96,7 @@ def number(
 def _rational(value: int | str | Fraction) -> sp.Rational:
     if isinstance(value, float):
         raise DeriveError(f"floats are inexact: write {value!r} as text or as a fraction")
-    fraction = Fraction(value)
+    fraction = typed_number.exact(value) if isinstance(value, str) else Fraction(value)
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 
@@ -119,7 +121,7 @@ def evaluated(
     exact = expr.xreplace({s: values[s].value for s in symbols})
     inputs = tuple((s.name, values[s]) for s in symbols)
     found = unit if unit is not None else _folded(expr)
-    return Quantity(exact, found, name, formula=str(expr), inputs=inputs)
+    return Quantity(exact, found, name, formula=text(expr), inputs=inputs)
 
 
 def check_label(of: sp.Symbol, value: Quantity) -> None:

@@ -163,11 +163,13 @@ class Answer:
         for side in self.sides:
             shown = printed(side.quantity.value, significant(4), side.quantity.unit)
             by = f"  ({' and '.join(side.passes)} pass)" if "memory" not in side.where else ""
-            lines.append(f"{tex.text(self.asked)} {side.direction} {shown}{by}")
+            formula = side.quantity.formula
+            lines.append(f"{tex.text(self.asked)} {side.direction} {shown} = {formula}{by}")
         for formula, quantity in self.provided:
             held = "holds" if quantity.value <= 1 else "does NOT hold"
-            lines.append(f"  provided {formula} <= 1, which {held}: {shown_number(quantity)}")
-        lines += [f"  {line}" for line in input_lines(self.sides[0].quantity)]
+            share = printed(quantity.value, significant(3, trim=True))
+            lines.append(f"  provided {formula} <= 1, which {held}: {share}")
+        lines += [f"  {line}" for line in input_lines(*(side.quantity for side in self.sides))]
         lines.append("  assumptions:")
         lines += [f"    {k}: {text}" for k, text in self.assumptions.described().items()]
         return "\n".join(lines)
@@ -194,10 +196,10 @@ def shown_number(quantity: Quantity) -> str:
     return printed(value, significant(4, trim=True), quantity.unit)
 
 
-def input_lines(quantity: Quantity) -> list[str]:
-    """The formula and one line per input, each with what it belongs to and where it is from."""
-    lines = [f"= {quantity.formula}"]
-    for name, given in quantity.inputs:
+def input_lines(*quantities: Quantity) -> list[str]:
+    """One line per input, each once, with what it belongs to and where it is from."""
+    lines = []
+    for name, given in dict.fromkeys(pair for q in quantities for pair in q.inputs):
         line = f"{name} = {shown_number(given)}"
         if given.formula:
             parts = ", ".join(
@@ -212,7 +214,8 @@ def input_lines(quantity: Quantity) -> list[str]:
 
 def origin(quantity: Quantity) -> str:
     """Where a leaf comes from: chip or model, basis, source and status, in brackets."""
-    parts = [quantity.of, quantity.basis, f"[{quantity.source}]" if quantity.source else ""]
+    basis = quantity.basis.split(":")[0].split(";")[0]
+    parts = [quantity.of, basis, f"[{quantity.source}]" if quantity.source else ""]
     parts.append(quantity.status)
     return f"({', '.join(p for p in parts if p)})"
 

@@ -19,6 +19,7 @@ from derive.cost.network import seconds
 from derive.cost.program import PassCost
 from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
+from derive.notation import tex
 from derive.notation.errors import NotClosedForm
 from derive.solve import powers
 
@@ -176,7 +177,10 @@ def _best_of_pairs(
     for condition in alone:
         terms = powers.coefficients(condition.load, symbol)
         if len(terms) != 1:
-            raise NotClosedForm(f"no single power of {symbol} in {condition.load}")
+            raise NotClosedForm(
+                f"the best {symbol} has no readable closed form: {tex.text(condition.load)} "
+                f"is not a single power of it"
+            )
         ((power, _),) = terms.items()
         if power == 0:
             done.append(condition)

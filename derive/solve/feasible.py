@@ -81,11 +81,13 @@ class Feasible:
 
     def __str__(self) -> str:
         lines = [f"{self.strategy.title} on {self.chips:,} chips, {self.splits}:"]
+        width = 40 if self.splits == "torus" else 24
         for c in self.candidates:
             mesh = " x ".join(f"{name}={n:,}" for name, n in c.degrees)
+            mesh += "".join(f" {name}={n}" for name, n in c.torus_axes)
             verdict = "compute-bound" if c.compute_bound else "communication-bound"
             idle = f", {c.idle:,} chips idle" if c.idle else ""
-            lines.append(f"  {mesh:<24} T_math/T_comms {float(c.ratio):8.3f}  {verdict}{idle}")
+            lines.append(f"  {mesh:<{width}} T_math/T_comms {float(c.ratio):8.3f}  {verdict}{idle}")
         lines.append(f"  {len(self.compute_bound)} of {len(self.candidates)} are compute-bound")
         lines.append("  assumptions:")
         lines += [f"    {k}: {text}" for k, text in self.assumptions.described().items()]

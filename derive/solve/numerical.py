@@ -70,7 +70,7 @@ def _with_values(
     missing = sorted(left.free_symbols - keep, key=v.rank)
     if missing:
         needs = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in missing)
-        raise DeriveError(f"no readable closed form, and no value for {needs}")
+        raise DeriveError(f"no value for {needs}")
     return left
 
 

@@ -69,7 +69,8 @@ class OptimumAnswer:
         return float(self.quantity.value)
 
     def __str__(self) -> str:
-        lines = [f"{self.optimum.symbol} = {shown_number(self.quantity)}"]
+        found = self.quantity
+        lines = [f"{self.optimum.symbol} = {shown_number(found)} = {found.formula}"]
         lines += [f"  {line}" for line in input_lines(self.quantity)]
         lines.append("  assumptions:")
         described = self.optimum.assumptions.described()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.notation.errors import NotClosedForm
+from derive.notation.plain import text
 
 
 def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]:
@@ -22,7 +23,7 @@ def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]
         # Shares (n-1)/n of the exact collectives hold the symbol inside a factor: multiply out.
         found = _read(sp.expand(expr), symbol)
     if found is None:
-        raise NotClosedForm(f"no sum of powers of {symbol}: {expr}")
+        raise NotClosedForm(f"{text(expr)} is no sum of powers of {text(symbol)}")
     return {power: c for power, c in found.items() if c != 0}
 
 

@@ -37,8 +37,8 @@ NAMES = {
 class Step:
     """A step of a derivation: what it says in words, its claim, and what the claim is proved from.
 
-    `kind` is computation, communication, load, mesh, split, best or threshold; `passes` and `where`
-    name the pass and the network it speaks of.
+    `kind` is computation, communication, load, implied, mesh, split, best, capacity or threshold;
+    `passes` and `where` name the pass and the network it speaks of.
     """
 
     kind: str
@@ -47,18 +47,29 @@ class Step:
     threshold: Threshold
     passes: str = ""
     where: str = ""
+    also: tuple[sp.Rel, ...] = ()
+
+    @property
+    def claims(self) -> tuple[sp.Rel, ...]:
+        """The claim, and the further bounds of a threshold that has several."""
+        return (self.claim, *self.also)
 
     @property
     def latex(self) -> str:
         """The claim as TeX, without delimiters."""
-        return tex.tex(self.claim)
+        return r" \quad\text{and}\quad ".join(tex.tex(claim) for claim in self.claims)
+
+    @property
+    def text(self) -> str:
+        """The claim as plain text."""
+        return " and ".join(tex.text(claim) for claim in self.claims)
 
     def with_claim(self, claim: sp.Rel) -> Step:
         """The same step with the claim an author prefers; to be proved before it is printed."""
         return replace(self, claim=claim)
 
     def __str__(self) -> str:
-        return f"{self.words}:\n    {tex.text(self.claim)}"
+        return f"{self.words}:\n    {self.text}"
 
     __repr__ = __str__
 
@@ -93,6 +104,7 @@ def _derivation(found: Threshold) -> list[Step]:
         made.append(_computation_step(found, cost))
         made += [_communication_step(found, cost, term) for term in cost.terms]
         made += [_load_step(found, cost, term) for term in cost.terms]
+    made += _implied_steps(found)
     given, free = mesh_in_terms_of_chips(found.strategy, found.question, found.fixed)
     made += [
         Step("mesh", f"The mesh axes multiply to the chips, so {s} follows", sp.Eq(s, x), found)
@@ -125,6 +137,24 @@ def _load_step(found: Threshold, cost: PassTerms, term: Term) -> Step:
     words = f"With {_constants(found.assumptions)}, as a share of the computation"
     claim = sp.Eq(_time(term.where) / v.T_math, in_alpha(term.load, found.question))
     return Step("load", words, claim, found, cost.name, term.where)
+
+
+def _implied_steps(found: Threshold) -> list[Step]:
+    """That the passes left out ask no more than the binding ones, load by load."""
+    binding = _binding_passes(found)
+    loads = {term.where: term.load for cost in binding for term in cost.terms}
+    made = []
+    for cost in pass_terms(found.strategy, found.assumptions):
+        if cost in binding:
+            continue
+        for term in cost.terms:
+            words = (
+                f"The {cost.name} pass asks no more over {_network(term.where)}; its share there is"
+            )
+            ratio = term.load / loads[term.where]
+            claim = sp.Eq(_time(term.where) / v.T_math, ratio * in_alpha(loads[term.where]))
+            made.append(Step("implied", words, claim, found, cost.name, term.where))
+    return made
 
 
 def _split_steps(found: Threshold, free: sp.Symbol) -> list[Step]:
@@ -172,9 +202,11 @@ def _threshold_step(found: Threshold) -> Step:
     words = "Computation takes at least as long as communication if and only if"
     if found.bounds[0].where == ("memory",):
         words = "It fits if and only if"
-    if len(found.relations) > 1:
-        return Step("threshold", words, sp.And(*found.relations, evaluate=False), found)
-    return Step("threshold", words, found.relations[0], found)
+    if found.provided:
+        side = " and ".join(f"{tex.text(load)} <= 1" for load in found.provided)
+        words = f"Provided {side}, {words[0].lower()}{words[1:]}"
+    first, *rest = found.relations
+    return Step("threshold", words, first, found, also=tuple(rest))
 
 
 def _state(found: Threshold) -> sp.Expr:
@@ -232,9 +264,21 @@ def _prove_times(step: Step, where: str) -> str:
             here = here[:1]
         times[v.T_comms] = sp.Add(*here)
         times[v.T_math] = cost.seconds.xreplace(dict(given)).xreplace(at)
-    bind = found.assumptions.constants if step.kind in ("load", "best") else {}
+    if step.kind == "implied":
+        _prove_implied(step, where)
+    bind = found.assumptions.constants if step.kind in ("load", "best", "implied") else {}
     sides = [side.xreplace(times).xreplace(bind) for side in (step.claim.lhs, step.claim.rhs)]
     return proved_equal(sides[0], sides[1], where)
+
+
+def _prove_implied(step: Step, where: str) -> None:
+    """The claimed share is no larger than the binding pass's on the same network."""
+    claimed = step.claim.rhs.xreplace({v.alpha: v.C / v.W})
+    for cost in _binding_passes(step.threshold):
+        for term in cost.terms:
+            ratio = claimed / term.load
+            if term.where == step.where and not (isinstance(ratio, sp.Rational) and ratio <= 1):
+                raise ProofError(f"{where}: {tex.text(step.claim)} asks more than {cost.name}")
 
 
 def _times_of(cost: PassTerms, name: str) -> sp.Expr:
@@ -272,9 +316,8 @@ def _by_sign(expr: sp.Expr, symbol: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
 
 def _prove_threshold(step: Step, where: str) -> str:
     found = step.threshold
-    relations = step.claim.args if isinstance(step.claim, sp.And) else (step.claim,)
     bounds = []
-    for relation in relations:
+    for relation in step.claims:
         if not isinstance(relation, (sp.Ge, sp.Le)) or relation.lhs != found.question.expr:
             raise ProofError(
                 f"{where}: expected a bound on {found.question.expr}, found {relation}"

@@ -1,0 +1,87 @@
+"""derive: thresholds, proofs and numbers of distributed training, from one declaration each.
+
+`from derive import *` gives the symbols, the strategies, the questions (`threshold`, `optimum`,
+`feasible`, `steps`, `layer`, `evaluate`) and the catalogue (`chip`, `model`). Names are loaded on
+first use: `import derive` alone imports nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from derive.cost.assumptions import Assumptions as Assumptions
+    from derive.cost.assumptions import assume as assume
+    from derive.cost.network import ring_seconds as ring_seconds
+    from derive.cost.network import seconds as seconds
+    from derive.cost.sharding import gated as gated
+    from derive.cost.sharding import sharding as sharding
+    from derive.cost.strategies import STRATEGIES as STRATEGIES
+    from derive.cost.strategies import Strategy as Strategy
+    from derive.cost.strategies import cross_pod as cross_pod
+    from derive.cost.strategies import data_parallel as data_parallel
+    from derive.cost.strategies import fsdp as fsdp
+    from derive.cost.strategies import fsdp_tensor as fsdp_tensor
+    from derive.cost.strategies import layer as layer
+    from derive.cost.strategies import pipeline as pipeline
+    from derive.cost.strategies import strategy as strategy
+    from derive.cost.strategies import tensor_parallel as tensor_parallel
+    from derive.cost.strategies import weight_reads as weight_reads
+    from derive.facts import chip as chip
+    from derive.facts import chips as chips
+    from derive.facts import load_file as load_file
+    from derive.facts import model as model
+    from derive.facts import models as models
+    from derive.notation.errors import DeriveError as DeriveError
+    from derive.notation.quantity import Quantity as Quantity
+    from derive.notation.quantity import evaluated as evaluated
+    from derive.notation.quantity import number as number
+    from derive.notation.symbols import *  # noqa: F403
+    from derive.notation.symbols import meaning as meaning
+    from derive.solve.evaluate import evaluate as evaluate
+    from derive.solve.feasible import feasible as feasible
+    from derive.solve.numerical import numerical as numerical
+    from derive.solve.optimum import optimum as optimum
+    from derive.solve.steps import prove as prove
+    from derive.solve.steps import steps as steps
+    from derive.solve.threshold import threshold as threshold
+
+_HOME = {
+    "derive.cost.assumptions": ("Assumptions", "assume"),
+    "derive.cost.network": ("ring_seconds", "seconds"),
+    "derive.cost.sharding": ("gated", "sharding"),
+    "derive.cost.strategies": (
+        "STRATEGIES", "Strategy", "cross_pod", "data_parallel", "fsdp", "fsdp_tensor", "layer",
+        "pipeline", "strategy", "tensor_parallel", "weight_reads",
+    ),
+    "derive.facts": ("chip", "chips", "load_file", "model", "models"),
+    "derive.notation.errors": ("DeriveError",),
+    "derive.notation.quantity": ("Quantity", "evaluated", "number"),
+    "derive.notation.symbols": ("meaning",),
+    "derive.solve.evaluate": ("evaluate",),
+    "derive.solve.feasible": ("feasible",),
+    "derive.solve.numerical": ("numerical",),
+    "derive.solve.optimum": ("optimum",),
+    "derive.solve.steps": ("prove", "steps"),
+    "derive.solve.threshold": ("threshold",),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    vocabulary = import_module("derive.notation.symbols").vocabulary()
+    if name in vocabulary:
+        return vocabulary[name].symbol
+    raise AttributeError(f"derive has no {name!r}")
+
+
+def __dir__() -> list[str]:
+    vocabulary = import_module("derive.notation.symbols").vocabulary()
+    return [*sorted(_MODULE_OF), *vocabulary]

@@ -11,45 +11,18 @@ same dimensions, those are batch dimensions: they are kept, not summed over.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from derive.notation.errors import ShardingError, nearest, quoted
-from derive.notation.symbols import vocabulary
+from derive.cost.reader import Reader
+from derive.cost.tensor import AXES as AXES
+from derive.cost.tensor import Layout as Layout
+from derive.cost.tensor import Tensor as Tensor
+from derive.cost.tensor import check_layout as check_layout
+from derive.notation.errors import ShardingError
 
 LONGEST = 600
-AXES = ("X", "Y", "Z")
-Layout = tuple[tuple[str, ...], ...]
-
-_TOKEN = re.compile(r"\s*(?:(->)|([A-Za-z_][A-Za-z_0-9]*)|([\[\].,*]))")
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A tensor's name, its dimensions, and for each dimension the mesh axes that split it."""
-
-    name: str
-    dims: tuple[str, ...]
-    layout: Layout
-
-    def __str__(self) -> str:
-        split = ["_".join(filter(None, (d, "".join(a)))) for d, a in self._pairs()]
-        return f"{self.name}[{', '.join(split)}]"
-
-    def _pairs(self) -> list[tuple[str, tuple[str, ...]]]:
-        return list(zip(self.dims, self.layout, strict=True))
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return tuple(axis for axes in self.layout for axis in axes)
-
-    def axes_of(self, dim: str) -> tuple[str, ...]:
-        """The mesh axes that split `dim`, outermost first; empty where it is whole or absent."""
-        return self.layout[self.dims.index(dim)] if dim in self.dims else ()
-
-
 Stage = tuple[tuple[Tensor, ...], Tensor | None]
 
 
@@ -82,6 +55,18 @@ class Sharding:
         tensors = (self.operand, *self.weights, *(p.result for p in self.products))
         return tuple(sorted({axis for t in tensors for axis in t.axes}))
 
+    @property
+    def latex(self) -> str:
+        """The layer as TeX; a hidden tensor is shown where it is not what would be inferred."""
+        made, current = self.operand.latex, self.operand
+        for product in self.products:
+            made += r" \cdot " + r" \ast ".join(w.latex for w in product.weights)
+            inferred = _result(current, product.weights, product.result.name)
+            current = product.result
+            if current == self.result or current != inferred:
+                made += rf" \to {current.latex}"
+        return made
+
     def __str__(self) -> str:
         text = str(self.operand)
         for product in self.products:
@@ -94,7 +79,7 @@ def sharding(text: str) -> Sharding:
     """Read the notation. Raises ShardingError naming what is wrong and what was expected."""
     if len(text) > LONGEST:
         raise ShardingError(f"a sharding has at most {LONGEST} characters, found {len(text)}")
-    reader = _Reader(text)
+    reader = Reader(text)
     operand = reader.tensor()
     stages: list[Stage] = []
     while reader.peek() == ".":
@@ -133,15 +118,6 @@ def contraction(left: Tensor, right: Tensor) -> tuple[str, ...]:
     """The dimensions summed over in `left . right`: those shared, less the common leading ones."""
     batch = _leading(left, right)
     return tuple(d for d in left.dims if d in right.dims and d not in batch)
-
-
-def check_layout(tensor: Tensor) -> None:
-    """Raise ShardingError where a mesh axis splits two dimensions of `tensor`, or one twice."""
-    for axis in tensor.axes:
-        if tensor.axes.count(axis) > 1:
-            split = [d for d in tensor.dims if axis in tensor.axes_of(d)]
-            where = " and ".join(split) if len(split) > 1 else f"{split[0]} twice"
-            raise ShardingError(f"{tensor}: mesh axis {axis} splits {where}; it can split one once")
 
 
 def _leading(left: Tensor, right: Tensor) -> tuple[str, ...]:
@@ -220,78 +196,3 @@ def _result(left: Tensor, weights: tuple[Tensor, ...], name: str) -> Tensor:
         used.update(axes)
         layout.append(axes)
     return Tensor(name, tuple(dims), tuple(layout))
-
-
-class _Reader:
-    """A cursor over the tokens of one sharding."""
-
-    def __init__(self, text: str) -> None:
-        self.tokens: list[str] = []
-        place = 0
-        stripped = text.rstrip()
-        while place < len(stripped):
-            match = _TOKEN.match(stripped, place)
-            if match is None:
-                rest = stripped[place:].lstrip()
-                raise ShardingError(f"a sharding cannot hold {quoted(rest[:1])}, at {quoted(rest)}")
-            self.tokens.append(match.group().strip())
-            place = match.end()
-        self.place = 0
-
-    def peek(self) -> str | None:
-        return self.tokens[self.place] if self.place < len(self.tokens) else None
-
-    def found(self) -> str:
-        token = self.peek()
-        return "the end" if token is None else quoted(token)
-
-    def take(self, expected: str) -> None:
-        if self.peek() != expected:
-            raise ShardingError(f"expected {expected!r} in a sharding, found {self.found()}")
-        self.place += 1
-
-    def word(self, expected: str) -> str:
-        token = self.peek()
-        if token is None or not (token[0].isalpha() or token[0] == "_"):
-            raise ShardingError(f"expected {expected} in a sharding, found {self.found()}")
-        self.place += 1
-        return token
-
-    def tensor(self) -> Tensor:
-        name = self.word("a tensor such as In[B_X, D]")
-        if len(name) > 24:
-            raise ShardingError(f"a tensor's name has at most 24 letters, found {quoted(name)}")
-        self.take("[")
-        dims: list[str] = []
-        layout: list[tuple[str, ...]] = []
-        while True:
-            dim, axes = _dimension(self.word("a dimension such as B_X"), name)
-            if dim in dims:
-                raise ShardingError(f"{name}: dimension {dim} is written twice")
-            dims.append(dim)
-            layout.append(axes)
-            if self.peek() != ",":
-                break
-            self.take(",")
-        self.take("]")
-        made = Tensor(name, tuple(dims), tuple(layout))
-        check_layout(made)
-        return made
-
-
-def _dimension(word: str, tensor: str) -> tuple[str, tuple[str, ...]]:
-    dim, _, axes = word.partition("_")
-    known = [n for n, m in vocabulary().items() if m.role == "dimension"]
-    if dim not in known:
-        close = nearest(dim, known)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
-        raise ShardingError(f"{tensor}: unknown dimension {quoted(dim)}; {hint}")
-    if word.endswith("_"):
-        raise ShardingError(f"{tensor}: expected mesh axes after {quoted(word)}")
-    for axis in axes:
-        if axis not in AXES:
-            raise ShardingError(
-                f"{tensor}: unknown mesh axis {quoted(axis)} in {quoted(word)}; "
-                f"known: {', '.join(AXES)}"
-            )
-    return dim, tuple(axes)

@@ -65,6 +65,9 @@ class Strategy:
         what = str(self.layer) if self.layer is not None else "declares its moves"
         return f"{self.name}: {self.title}\n  {what}"
 
+    def _repr_latex_(self) -> str | None:
+        return f"$\\displaystyle {self.layer.latex}$" if self.layer is not None else None
+
 
 def _check_units(strategy: Strategy, cost: PassCost) -> None:
     where = f"{strategy.name}, {cost.name}"

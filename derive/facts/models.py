@@ -96,8 +96,8 @@ class Model:
         formula = " + ".join(name for name, _ in parts)
         return Quantity(total, parameter, "P", of=self.name, formula=formula, inputs=parts)
 
-    def bindings(self) -> dict[sp.Symbol, Quantity]:
-        """D, F, L, V, K, H, G and P, in the vocabulary's order."""
+    def bindings(self, precision: str = "bf16") -> dict[sp.Symbol, Quantity]:
+        """D, F, L, V, K, H, G and P, in the vocabulary's order; the same for every precision."""
         bound = {**self._shapes(), symbols.P: self.parameters}
         return {symbol: bound[symbol] for symbol in sorted(bound, key=rank)}
 

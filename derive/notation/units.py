@@ -74,12 +74,16 @@ class Unit:
     def __str__(self) -> str:
         return _written(self.powers + self.labels, singular=True)
 
-    def words(self) -> str:
-        """The unit as it reads in a sentence: "tokens per chip", "FLOP per byte", "" if none."""
+    def words(self, *, singular: bool = False) -> str:
+        """The unit as it reads in a sentence: "tokens per chip", "FLOP per byte", "" if none.
+
+        `singular` is for a count of exactly one: "1 token per chip".
+        """
         every = self.powers + self.labels
         above = [(n, p) for n, p in every if p > 0]
         below = [(n, -p) for n, p in every if p < 0]
-        top = " ".join(_raised(n if n in PLURAL_SAME else plural(n), p) for n, p in above)
+        same = LABELS + BASES if singular else PLURAL_SAME
+        top = " ".join(_raised(n if n in same else plural(n), p) for n, p in above)
         if not below:
             return top
         bottom = " per ".join(_raised(n, p) for n, p in below)

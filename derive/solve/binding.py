@@ -15,7 +15,7 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.parse import quantity as parsed_quantity
-from derive.notation.printed import integer, printed, si, significant
+from derive.notation.printed import integer, printed, printed_tex, si, significant
 from derive.notation.quantity import Quantity, check_label, evaluated, number
 from derive.notation.units import Unit
 
@@ -179,10 +179,9 @@ class Answer:
     def _repr_latex_(self) -> str:
         parts = []
         for side in self.sides:
-            shown = printed(side.quantity.value, significant(4)).replace(",", "{,}")
+            shown = printed_tex(side.quantity.value, significant(4), side.quantity.unit)
             sign = r"\ge" if side.direction == ">=" else r"\le"
-            unit = side.quantity.unit.words()
-            parts.append(rf"{tex.tex(self.asked)} {sign} {shown}\ \text{{{unit}}}")
+            parts.append(rf"{tex.tex(self.asked)} {sign} {shown}")
         return "$\\displaystyle " + r" \quad\text{and}\quad ".join(parts) + "$"
 
 

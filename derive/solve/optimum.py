@@ -11,6 +11,7 @@ from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
+from derive.notation.printed import printed_tex, significant
 from derive.notation.quantity import Quantity
 from derive.solve.binding import Giver, bind, input_lines, shown_number, values_from
 from derive.solve.conditions import Condition, at_best_split, conditions
@@ -77,6 +78,10 @@ class OptimumAnswer:
         return "\n".join([*lines, *(f"    {k}: {text}" for k, text in described.items())])
 
     __repr__ = __str__
+
+    def _repr_latex_(self) -> str:
+        shown = printed_tex(self.value, significant(4), self.quantity.unit)
+        return f"$\\displaystyle {self.optimum.latex} = {shown}$"
 
 
 def optimum(

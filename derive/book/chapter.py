@@ -1,0 +1,220 @@
+"""The numbers of a chapter, collected under names as `figures.py` declares them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from derive import facts
+from derive.book import tables
+from derive.book.figures import Figure, compared, quantity_of
+from derive.book.formulas import Condition, Derivation, Formula, StepLike, latex_of, steps_of
+from derive.book.marks import checked
+from derive.book.plots import Plot
+from derive.book.tables import Cell, Table
+from derive.notation.claims import CLAIM_RULES
+from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.printed import Rule
+from derive.notation.quantity import Quantity
+
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_REQUIRED: Any = object()
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """What a document prints in place of a figure, where, and why it is wrong."""
+
+    figure: str
+    printed: str
+    reason: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot under a name, with the text that stands for it."""
+
+    name: str
+    plot: Plot
+    alt: str
+
+
+class Chapter:
+    """Everything a chapter's template may print, in the order of declaration.
+
+    `names` are those whose digits are no figures: LLaMA-3-70B, v5p, 1F1B. All methods raise
+    DeriveError for a name that is malformed or taken, and for a value that cannot be used.
+    """
+
+    def __init__(
+        self,
+        number: str,
+        title: str,
+        *,
+        profile: str = facts.DEFAULT_PROFILE,
+        names: Iterable[str] = (),
+    ) -> None:
+        if not re.fullmatch(r"[0-9]{2}", number):
+            raise DeriveError(f"a chapter's number is two digits, found {quoted(number)}")
+        if profile not in facts.profiles():
+            raise unknown("profile", profile, facts.profiles())
+        self.number, self.title, self.profile = number, checked(title), profile
+        self.names = _names(names)
+        self.chips: list[facts.Chip] = []
+        self.models: list[facts.Model] = []
+        self.figures: dict[str, Figure] = {}
+        self.conditions: dict[str, Condition] = {}
+        self.derivations: dict[str, Derivation] = {}
+        self.formulas: dict[str, Formula] = {}
+        self.tables: dict[str, Table] = {}
+        self.plots: dict[str, Picture] = {}
+        self.errata: list[Erratum] = []
+
+    def chip(self, name: str, override: Mapping[str, str | Quantity] | None = None) -> facts.Chip:
+        """The chip under the chapter's profile; what it overrides is printed by `overrides()`."""
+        made = facts.chip(name, profile=self.profile, override=override)
+        self.chips.append(made)
+        return made
+
+    def model(self, name: str) -> facts.Model:
+        """The model of that name."""
+        made = facts.model(name)
+        self.models.append(made)
+        return made
+
+    def shown(
+        self,
+        name: str,
+        quantity: object,
+        rule: Rule,
+        *,
+        unit: str | None = None,
+        cite: Iterable[str] = (),
+    ) -> None:
+        """A number that is regenerated. `unit` are words in place of the quantity's own unit."""
+        if not isinstance(rule, Rule):
+            raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
+        made = Figure(
+            name, "shown", quantity_of(quantity, name), rule, unit=unit, cite=_cited(cite)
+        )
+        made.text()
+        self._add(self.figures, "figure", name, made)
+
+    def claim(
+        self, name: str, quantity: object, rule: str = "round", cite: Iterable[str] = ()
+    ) -> None:
+        """A number that the author words; `rule` says when the words are true of the quantity."""
+        if rule not in CLAIM_RULES:
+            raise unknown("claim rule", str(rule), CLAIM_RULES)
+        found = quantity_of(quantity, name)
+        made = Figure(name, "claim", found, check=rule, cite=_cited(cite))
+        self._add(self.figures, "figure", name, made)
+
+    def require(
+        self,
+        name: str,
+        left: object = _REQUIRED,
+        relation: str = "",
+        right: object = _REQUIRED,
+        *,
+        holds: bool | None = None,
+        because: str = "",
+        quantity: object = None,
+        cite: Iterable[str] = (),
+    ) -> None:
+        """A relation that must hold for the words of the template to be true.
+
+        Either left, relation and right, or `holds` with a text that says why (`because`).
+        """
+        keys = _cited(cite)
+        if holds is not None:
+            if left is not _REQUIRED or not because or not isinstance(holds, bool):
+                raise DeriveError(f"{name}: holds= takes True or False, and because= with it")
+            value = None if quantity is None else quantity_of(quantity, name)
+            made = Figure(name, "require", value, stated=holds, because=because, cite=keys)
+        elif left is _REQUIRED or right is _REQUIRED:
+            raise DeriveError(f"{name}: expected left, relation, right, or holds= and because=")
+        else:
+            found = compared(name, left, relation, right)
+            made = Figure(name, "require", found.left, relation=found, cite=keys)
+        self._add(self.figures, "figure", name, made)
+
+    def given(self, name: str, quantity: object, cite: Iterable[str] = ()) -> None:
+        """An input that the author states; the words in the template must equal it."""
+        made = Figure(name, "given", quantity_of(quantity, name), cite=_cited(cite))
+        self._add(self.figures, "figure", name, made)
+
+    def condition(self, name: str, of: object, label: str | None = None) -> None:
+        """A condition, numbered in order of declaration: a threshold, a relation or several."""
+        number = f"{int(self.number)}.{len(self.conditions) + 1}"
+        made = Condition(name, number, latex_of(of), checked(label or ""))
+        self._add(self.conditions, "condition", name, made)
+
+    def formula(self, name: str, of: object) -> None:
+        """Inline math: an expression, a relation, a threshold or an optimum."""
+        self._add(self.formulas, "formula", name, Formula(name, latex_of(of)))
+
+    def derivation(self, name: str, steps: Sequence[StepLike]) -> None:
+        """The steps of a derivation, proved each time they are printed."""
+        self._add(self.derivations, "derivation", name, Derivation(name, steps_of(steps)))
+
+    def table(
+        self,
+        name: str,
+        header: Sequence[Cell],
+        rows: Sequence[Sequence[Cell]],
+        align: str | None = None,
+    ) -> None:
+        """A table of text, `cell(quantity, rule)` and `math(expr)`."""
+        self._add(self.tables, "table", name, tables.table(name, header, rows, align))
+
+    def plot(self, name: str, plot: Plot, alt: str) -> None:
+        """A plot, drawn to `<name>.svg`; `alt` is the text that stands for it."""
+        if not isinstance(plot, Plot) or not alt.strip() or "\n" in alt or "]" in alt:
+            raise DeriveError(f"plot {name}: expected a Plot and one line of alt text without ]")
+        self._add(self.plots, "plot", name, Picture(name, plot, checked(alt)))
+
+    def erratum(self, figure: str, printed: str, reason: str, place: str) -> None:
+        """A number that a document gets wrong; raises DeriveError where it is right after all."""
+        if figure not in self.figures:
+            raise unknown("figure", figure, self.figures)
+        if _agrees(self.figures[figure], printed):
+            raise DeriveError(f"erratum of {figure}: {quoted(printed)} agrees with the figure")
+        texts = (checked(text) for text in (printed, reason, place))
+        self.errata.append(Erratum(figure, *texts))
+
+    def _add(self, where: dict[str, Any], kind: str, name: str, made: object) -> None:
+        if not _NAME.fullmatch(name):
+            raise DeriveError(f"a {kind}'s name is lower-case with dashes, found {quoted(name)}")
+        if name in where:
+            raise DeriveError(f"{kind} {name} is declared already")
+        where[name] = made
+
+
+def _agrees(figure: Figure, printed: str) -> bool:
+    from derive.notation.claims import holds
+
+    if figure.quantity is None or figure.kind == "require":
+        return False
+    try:
+        return holds(figure.check or "round", printed, figure.quantity.value)
+    except DeriveError:
+        return False  # words without a number are compared by the reader
+
+
+def _cited(keys: Iterable[str]) -> tuple[str, ...]:
+    listed = (keys,) if isinstance(keys, str) else tuple(keys)
+    for key in listed:
+        facts.source(key)
+    return listed
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    made = tuple(dict.fromkeys((names,) if isinstance(names, str) else names))
+    for name in made:
+        if not re.search(r"[^\W\d_]", name) or name != name.strip():
+            raise DeriveError(f"a name whose digits are no figure has letters, found {quoted(name)}")
+    return made

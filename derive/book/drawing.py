@@ -1,0 +1,75 @@
+"""Drawing a plot with matplotlib, which only this module imports and only when it draws."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from derive.book.plots import STYLE, Plot, signed
+from derive.notation.errors import DeriveError
+
+INSTALL = "pip install -e '.[book]'"
+
+
+def draw(plot: Plot) -> bytes:
+    """The SVG of a plot, the same bytes for the same version of matplotlib, with its digest.
+
+    Raises DeriveError with the command that installs matplotlib where it is missing.
+    """
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise DeriveError(f"matplotlib draws the plots and is not installed; {INSTALL}") from None
+    style: dict[str, Any] = {
+        "svg.hashsalt": "derive", "svg.fonttype": "path", "font.family": "DejaVu Sans",
+        "font.size": 10, "text.color": STYLE["ink"], "axes.edgecolor": STYLE["ink"],
+        "axes.labelcolor": STYLE["ink"], "xtick.color": STYLE["ink"], "ytick.color": STYLE["ink"],
+        "grid.color": STYLE["ink"], "text.usetex": False, "text.parse_math": False,
+        "axes.unicode_minus": True,
+    }  # fmt: skip
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(style)
+        figure = Figure(figsize=STYLE["size"], layout="constrained")
+        FigureCanvasSVG(figure)
+        _fill(figure.add_subplot(), plot)
+        out = BytesIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    lines = [line.rstrip() for line in out.getvalue().decode().splitlines()]
+    return signed(plot, ("\n".join(lines) + "\n").encode())
+
+
+def _fill(axes: Any, plot: Plot) -> None:
+    colours, dashes = STYLE["lines"], STYLE["dashes"]
+    assert isinstance(colours, tuple) and isinstance(dashes, tuple)
+    for index, series in enumerate(plot.series):
+        axes.plot(
+            series.xs,
+            series.ys,
+            label=series.label,
+            color=colours[index % len(colours)],
+            linestyle=dashes[index % len(dashes)],
+            linewidth=1.8,
+        )
+    for line in plot.vertical:
+        axes.axvline(line.at, color=STYLE["ink"], linewidth=1, linestyle=":")
+        place = (line.at, 0.98)
+        axes.annotate(
+            line.label, place, xycoords=("data", "axes fraction"), rotation=90,
+            va="top", ha="right", fontsize=9,
+        )  # fmt: skip
+    for line in plot.horizontal:
+        axes.axhline(line.at, color=STYLE["ink"], linewidth=1, linestyle=":")
+        place = (0.01, line.at)
+        axes.annotate(
+            line.label, place, xycoords=("axes fraction", "data"), va="bottom", fontsize=9
+        )
+    axes.set(
+        title=plot.title, xlabel=plot.x, ylabel=plot.y,
+        xscale="log" if plot.log_x else "linear", yscale="log" if plot.log_y else "linear",
+    )  # fmt: skip
+    axes.grid(True, alpha=0.25, linewidth=0.6)
+    if len(plot.series) > 1 or plot.series[0].label:
+        axes.legend(frameon=False, fontsize=9)

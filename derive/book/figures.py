@@ -1,0 +1,175 @@
+"""The figures of a chapter: named values with the rule that prints or checks each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import sympy as sp
+
+from derive.notation import claims
+from derive.notation.errors import DeriveError, UnitError, quoted, unknown
+from derive.notation.printed import NO_BREAK, Rule, printed, significant
+from derive.notation.quantity import Quantity, number
+from derive.notation.rounding import fraction
+from derive.notation.units import Unit
+
+Kind = Literal["shown", "claim", "require", "given"]
+RELATIONS = {
+    "<": lambda d: d < 0, "<=": lambda d: d <= 0, ">": lambda d: d > 0,
+    ">=": lambda d: d >= 0, "==": lambda d: d == 0, "!=": lambda d: d != 0,
+}  # fmt: skip
+
+
+@runtime_checkable
+class HasQuantity(Protocol):
+    """An answer: something whose number is a quantity."""
+
+    @property
+    def quantity(self) -> Quantity: ...
+
+
+Value: TypeAlias = Quantity | HasQuantity | int | str | Fraction | sp.Rational
+
+
+def quantity_of(value: object, name: str = "") -> Quantity:
+    """A quantity, the quantity of an answer, or a plain number as a quantity that is given.
+
+    Raises DeriveError for anything else, floats among it.
+    """
+    if isinstance(value, Quantity):
+        return value
+    if isinstance(value, (int, str, Fraction, sp.Rational)) and not isinstance(value, bool):
+        return number(value, name=name)
+    if isinstance(value, HasQuantity):
+        return value.quantity
+    raise DeriveError(f"{name}: expected a quantity, an answer or an exact number, {_found(value)}")
+
+
+def _found(value: object) -> str:
+    return f"found the {type(value).__name__} {quoted(value)}"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Two quantities and the relation that must hold between them."""
+
+    left: Quantity
+    sign: str
+    right: Quantity
+
+    @property
+    def holds(self) -> bool:
+        return bool(RELATIONS[self.sign](fraction(self.left.value - self.right.value)))
+
+    def __str__(self) -> str:
+        left, right = told(self.left), told(self.right)
+        if left == right and self.left.value != self.right.value:
+            left, right = told(self.left, 12), told(self.right, 12)
+        return f"{left} {self.sign} {right}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a chapter.
+
+    `rule` prints a shown figure; `check` names the rule of a claim; `relation` is what a
+    requirement demands, or `stated` its truth where it is no comparison, with `because` to say why.
+    `unit` replaces the words of the quantity's own unit. `cite` are keys of sources.
+    """
+
+    name: str
+    kind: Kind
+    quantity: Quantity | None
+    rule: Rule | None = None
+    check: str = ""
+    unit: str | None = None
+    relation: Relation | None = None
+    stated: bool = True
+    because: str = ""
+    cite: tuple[str, ...] = ()
+
+    def text(self, *, unit: bool = True) -> tuple[str, str]:
+        """A shown figure as printed, and the part of it that is the unit.
+
+        Raises DeriveError for a figure of another kind or a number that the rule cannot write.
+        """
+        if self.rule is None or self.quantity is None:
+            raise DeriveError(f"{self.name} is no shown figure")
+        return number_text(self.quantity, self.rule, self.unit if unit else "")
+
+    def holds(self, words: str = "") -> bool:
+        """Whether the author's words are true of a claim or a given, or a requirement holds.
+
+        Raises DeriveError for words without a number, or with one that the rule does not take.
+        """
+        if self.kind == "claim" and self.quantity is not None:
+            return claims.holds(self.check, words, self.quantity.value)
+        if self.kind == "given" and self.quantity is not None:
+            return claims.holds(given_rule(self.quantity), words, self.quantity.value)
+        return self.relation.holds if self.relation is not None else self.stated
+
+    def restated(self, words: str) -> str:
+        """What the author's words would have to say."""
+        if self.kind == "require":
+            return f"not {self.relation}" if self.relation is not None else f"not so: {self.because}"
+        if self.quantity is None:
+            return ""
+        rule = self.check if self.kind == "claim" else given_rule(self.quantity)
+        return claims.restated(rule, words, self.quantity.value)
+
+
+def given_rule(quantity: Quantity) -> str:
+    """`exact`, or `round` where the value has no end as a decimal and cannot be written out."""
+    value = quantity.value
+    rest = fraction(value).denominator if isinstance(value, (int, sp.Rational)) else 3
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return "exact" if rest == 1 else "round"
+
+
+def number_text(quantity: Quantity, rule: Rule, unit: str | None) -> tuple[str, str]:
+    """A number by its rule, and the part of the text that is the unit.
+
+    `unit` None prints the quantity's own unit, "" none, and any other text itself.
+    """
+    bare = printed(quantity.value, rule)
+    if unit is not None:
+        return (bare + NO_BREAK + unit, NO_BREAK + unit) if unit else (bare, "")
+    text = printed(quantity.value, rule, quantity.unit)
+    return text, text[len(bare) :] if text.startswith(bare) else ""
+
+
+def told(quantity: Quantity, digits: int = 4) -> str:
+    """A quantity for a message, to so many digits; whole numbers below 1e8 whole."""
+    value = fraction(quantity.value)
+    if value.denominator == 1 and abs(value) < 10**8:
+        digits = 9
+    return printed(value, significant(digits, trim=True), quantity.unit)
+
+
+def compared(name: str, left: object, sign: str, right: object) -> Relation:
+    """The relation between two values; a plain number takes the unit of the other side.
+
+    Raises UnknownName for a relation that is none and UnitError for sides of different units.
+    """
+    if sign not in RELATIONS:
+        raise unknown("relation", sign, RELATIONS)
+    first, second = quantity_of(left, name), quantity_of(right, name)
+    if _is_plain(left) and not _is_plain(right):
+        first = first.named("", None) if first.unit == second.unit else _with(first, second.unit)
+    elif _is_plain(right) and not _is_plain(left):
+        second = _with(second, first.unit)
+    if first.unit.dimension != second.unit.dimension:
+        raise UnitError(f"{name}: expected {first.unit}, found {second.unit}")
+    return Relation(first, sign, second)
+
+
+def _is_plain(value: object) -> bool:
+    return not isinstance(value, (Quantity, HasQuantity))
+
+
+def _with(plain: Quantity, unit: Unit) -> Quantity:
+    return number(plain.value, unit, plain.name)

@@ -1,0 +1,126 @@
+"""Where each character of a rendered chapter comes from.
+
+While a template is rendered, private-use characters surround what a figure printed and precede what
+came from each line of the template. They are taken out before anything is written; what is left is
+the text, the spans of its figures and the template line of every character.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from derive.notation.errors import DeriveError, quoted
+
+START, MIDDLE, END, LINE = "\ue000", "\ue001", "\ue002", "\ue003"
+_ZERO = 0xE010
+_HIDE = {ord("0") + d: _ZERO + d for d in range(10)}
+_REVEAL = {_ZERO + d: ord("0") + d for d in range(10)}
+PRIVATE = re.compile("[\ue000-\ue02f]")
+_ANY = re.compile(f"([{START}{LINE}])([\ue010-\ue019]+){MIDDLE}|({END})")
+_TRAILING = re.compile(f"[ \t]+((?:{END}|[{START}{LINE}][\ue010-\ue019]+{MIDDLE})*)(?=\n|$)")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What printed a span: its kind (show, claim, cite, ...), a name, the template line, and the
+    unit that ends the text, empty where it has none."""
+
+    kind: str
+    name: str
+    line: int = 0
+    ending: str = ""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The characters from `start` to `end` of a rendered chapter, printed by `mark`."""
+
+    mark: Mark
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A rendered chapter without its marks: the text, its spans in order of their start, and the
+    positions at which another template line begins."""
+
+    text: str
+    spans: tuple[Span, ...]
+    origins: tuple[tuple[int, int], ...]
+
+    def line_at(self, position: int) -> int:
+        """The template line of the character at `position`; 1 where there is none."""
+        index = bisect_right(self.origins, (position, 1 << 60)) - 1
+        return self.origins[index][1] if index >= 0 else 1
+
+
+def marked(index: int, text: str) -> str:
+    """`text` surrounded by the characters of mark number `index`.
+
+    Raises DeriveError for text that has no text form, that is, with private characters of its own.
+    """
+    return f"{START}{hidden(str(index))}{MIDDLE}{text}{END}"
+
+
+def from_line(number: int) -> str:
+    """The characters that say: what follows comes from template line `number`."""
+    return f"{LINE}{hidden(str(number))}{MIDDLE}"
+
+
+def checked(text: str) -> str:
+    """`text`, if it holds none of the characters that marks are made of; else DeriveError."""
+    if found := PRIVATE.search(text):
+        raise DeriveError(f"the private-use character {found[0]!r} cannot be printed")
+    return text
+
+
+def plain(text: str) -> str:
+    """`text` without marks."""
+    return _ANY.sub("", text)
+
+
+def hidden(text: str) -> str:
+    """`text` with each digit as a private character, which Markdown takes for a letter."""
+    return text.translate(_HIDE)
+
+
+def revealed(text: str) -> str:
+    """`text` with the digits that `hidden` replaced."""
+    return text.translate(_REVEAL)
+
+
+def parsed(raw: str, marks: list[Mark], head: str = "") -> Rendered:
+    """The text, spans and origins of a rendering with marks; `head` is put before it.
+
+    Space at the ends of lines is dropped and the text ends with one newline. Raises DeriveError
+    where marks do not nest, which no template that only prints can bring about.
+    """
+    raw = _TRAILING.sub(r"\1", raw)
+    parts = [head]
+    length, cursor = len(head), 0
+    open_spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
+    origins: list[tuple[int, int]] = []
+    for found in _ANY.finditer(raw):
+        parts.append(raw[cursor : found.start()])
+        length += found.start() - cursor
+        cursor = found.end()
+        number = int(revealed(found[2])) if found[2] else 0
+        if found[1] == LINE:
+            origins.append((length, number))
+        elif found[1] == START:
+            open_spans.append((number, length))
+        elif open_spans:
+            index, start = open_spans.pop()
+            spans.append(Span(marks[index], start, length))
+        else:
+            raise DeriveError("a figure's marks do not nest")
+    parts.append(raw[cursor:])
+    text = "".join(parts)
+    if open_spans or PRIVATE.search(text):
+        raise DeriveError(f"a figure's text was cut: {quoted(plain(text)[-40:])}")
+    text = text.rstrip("\n") + "\n"
+    return Rendered(text, tuple(sorted(spans, key=lambda s: (s.start, -s.end))), tuple(origins))

@@ -1,0 +1,146 @@
+"""Plots as values: what is shown, and the digest by which a drawn file is known to show it.
+
+The bytes of an SVG change with the plotting library, so a file is compared by the digest of its
+data and style, written into it; the checksum of the rest tells a file that was edited or cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from math import isfinite
+
+from derive.notation.errors import DeriveError, quoted
+
+SIGNIFICANT = 6  # so that the last bits of a machine's arithmetic do not change the digest
+STYLE = {
+    "version": 1,
+    "size": (7.2, 4.2),
+    "ink": "#767b83",  # about 4:1 on white and on GitHub's dark background alike
+    "lines": ("#1f77b4", "#d1611c", "#1a9e77", "#b05fb8", "#a8872b", "#d14b5a"),
+    "dashes": ("-", "--", "-.", ":"),
+}
+_HEAD = re.compile(rb"<!-- derive plot ([0-9a-f]{64}) drawn ([0-9a-f]{64}) -->\n")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a plot."""
+
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class MarkedLine:
+    """A straight line across a plot, at a value of one axis."""
+
+    label: str
+    at: float
+
+
+@dataclass(frozen=True, init=False)
+class Plot:
+    """A plot: title, axis labels, series (label, xs, ys) and lines (label, at) across it.
+
+    Data are rounded to six significant digits when made. Raises DeriveError for series of unequal
+    length, values that are not finite, and values that are not positive on a log axis.
+    """
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    vertical: tuple[MarkedLine, ...] = ()
+    horizontal: tuple[MarkedLine, ...] = ()
+    log_x: bool = False
+    log_y: bool = False
+
+    def __init__(
+        self,
+        title: str,
+        x: str,
+        y: str,
+        series: Iterable[tuple[str, Iterable[float], Iterable[float]]],
+        *,
+        vertical: Iterable[tuple[str, object]] = (),
+        horizontal: Iterable[tuple[str, object]] = (),
+        log_x: bool = False,
+        log_y: bool = False,
+    ) -> None:
+        made = tuple(_series(title, *one, log_x, log_y) for one in series)
+        if not made:
+            raise DeriveError(f"plot {quoted(title)} has no series")
+        values: dict[str, object] = {
+            "title": title, "x": x, "y": y, "series": made,
+            "vertical": tuple(_line(title, *one, log_x) for one in vertical),
+            "horizontal": tuple(_line(title, *one, log_y) for one in horizontal),
+            "log_x": bool(log_x), "log_y": bool(log_y),
+        }  # fmt: skip
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything that is shown, the same on every machine."""
+        shown = json.dumps([asdict(self), STYLE], sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(shown.encode()).hexdigest()
+
+
+def _series(
+    title: str, label: str, xs: Iterable[float], ys: Iterable[float], log_x: bool, log_y: bool
+) -> Series:
+    where = f"plot {quoted(title)}, series {quoted(label)}"
+    made = Series(label, _data(where, xs, log_x), _data(where, ys, log_y))
+    if len(made.xs) != len(made.ys) or not made.xs:
+        raise DeriveError(f"{where}: {len(made.xs)} x values and {len(made.ys)} y values")
+    return made
+
+
+def _line(title: str, label: str, at: object, log: bool) -> MarkedLine:
+    return MarkedLine(label, _data(f"plot {quoted(title)}, line {quoted(label)}", [at], log)[0])
+
+
+def _data(where: str, values: Iterable[object], log: bool) -> tuple[float, ...]:
+    return tuple(_rounded(where, value, log) for value in values)
+
+
+def _rounded(where: str, value: object, log: bool) -> float:
+    try:
+        number = float(f"{float(getattr(value, 'quantity', value)):.{SIGNIFICANT}g}")  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise DeriveError(f"{where}: expected a number, found {quoted(value)}") from None
+    if not isfinite(number) or (log and number <= 0):
+        wanted = "a positive finite" if log else "a finite"
+        raise DeriveError(f"{where}: expected {wanted} number, found {number}")
+    return number + 0.0  # no minus zero
+
+
+def signed(plot: Plot, drawn: bytes) -> bytes:
+    """The bytes of a file: the drawing with the digest of the plot and its own checksum."""
+    first, newline, rest = drawn.partition(b"\n")
+    body = first + newline + rest
+    checksum = hashlib.sha256(body).hexdigest()
+    comment = f"<!-- derive plot {plot.digest} drawn {checksum} -->\n".encode()
+    return first + newline + comment + rest
+
+
+def is_current(plot: Plot, file: bytes | None) -> bool:
+    """Whether a file shows the plot and is as it was drawn."""
+    found = signature(file)
+    if file is None or found is None:
+        return False
+    digest, checksum, body = found
+    return digest == plot.digest and checksum == hashlib.sha256(body).hexdigest()
+
+
+def signature(file: bytes | None) -> tuple[str, str, bytes] | None:
+    """Digest, checksum and drawing of a file made by `signed`, or None for another file."""
+    found = _HEAD.search(file[:4096]) if file else None
+    if file is None or found is None:
+        return None
+    return found[1].decode(), found[2].decode(), file[: found.start()] + file[found.end() :]

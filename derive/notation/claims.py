@@ -1,0 +1,145 @@
+"""Claims: the author's own words, printed as written and checked by a rule that is part of them.
+
+| rule | holds where |
+| --- | --- |
+| `round` | the value rounds to the literal at the author's digits |
+| `floor`, `ceil` | the value rounds down, or up, to the literal at the author's digits |
+| `unit_fraction` | the literal is 1/n, and no other unit fraction is nearer to the value |
+| `times` | the literal is within half a unit of its last digit: the value rounds to it |
+| `rank` | the literal is the ordinal of the value |
+| `exact` | the literal is the value |
+
+Trailing zeros of an integer may be placeholders or may be meant, so `round`, `floor` and `ceil`
+accept the literal if it comes out at any place from its last digit to its last non-zero digit:
+"about 1,800" holds of 1807.6, and never of more than half a unit at that last non-zero digit.
+`times` and percentages take every digit as meant.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.literals import Literal, literal, ordinal
+from derive.notation.rounding import Exact, fixed, fraction, grouped, multiple
+
+
+def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
+    """Whether the author's literal is true of the exact value under the named rule.
+
+    Raises UnknownName for an unknown rule, and DeriveError where the literal is no number, or one
+    that the rule does not take (a fraction in words has no digits to round at).
+    """
+    if rule_name not in _RULES:
+        raise unknown("claim rule", rule_name, _RULES)
+    return _RULES[rule_name](literal(literal_text), fraction(value))
+
+
+def restated(rule_name: str, literal_text: str, value: Exact) -> str:
+    """The literal with its number as the rule would have it for `value`: "about 2,551".
+
+    For the message about a claim that does not hold; raises what `holds` raises.
+    """
+    if rule_name not in _RULES:
+        raise unknown("claim rule", rule_name, _RULES)
+    written, number = literal(literal_text), fraction(value)
+    if rule_name == "rank":
+        return _swapped(written, ordinal(int(number)) if number >= 1 else str(number))
+    if rule_name == "unit_fraction":
+        return str(Fraction(1, _denominators(number)[0])) if number > 0 else str(number)
+    if rule_name == "exact" or written.kind == "fraction":
+        return str(number)
+    count = _ROUNDINGS[rule_name](number, written.step)
+    mantissa = re.match(r"[+\-−]?([0-9,]*)\.?([0-9]*)", written.digits)
+    whole, part = mantissa.groups() if mantissa else ("", "")
+    digits = fixed(abs(count), -len(part))
+    if "," in whole or len(whole) < 4:
+        digits = grouped(digits)
+    tail = written.digits[mantissa.end() :] if mantissa else ""
+    return _swapped(written, ("\u2212" if count < 0 else "") + digits + tail)
+
+
+def _swapped(written: Literal, number: str) -> str:
+    """The author's text with another number in it; the number alone where it was in words."""
+    if not written.digits or not written.digits[-1].isdigit():
+        return number
+    before, _, after = written.text.partition(written.digits)
+    return before + number + (after[2:] if written.kind == "ordinal" else after)
+
+
+def _steps(written: Literal) -> Iterator[Fraction]:
+    """The units of each digit that may be the author's last."""
+    if written.kind == "fraction":
+        raise DeriveError(
+            f"{quoted(written.text)} has no digits to round at; use unit_fraction, or exact"
+        )
+    step = written.step
+    while step <= written.widest:
+        yield step
+        step *= 10
+
+
+def _floor(value: Fraction, step: Fraction) -> int:
+    return math.floor(value / step)
+
+
+def _ceil(value: Fraction, step: Fraction) -> int:
+    return math.ceil(value / step)
+
+
+_ROUNDINGS: dict[str, Callable[[Fraction, Fraction], int]] = {
+    "round": multiple, "floor": _floor, "ceil": _ceil, "times": multiple,
+}  # fmt: skip
+
+
+def _comes_out(name: str) -> Callable[[Literal, Fraction], bool]:
+    def rule(written: Literal, value: Fraction) -> bool:
+        comes_out = _ROUNDINGS[name]
+        return any(comes_out(value, s) * s == written.value for s in _steps(written))
+
+    return rule
+
+
+def _times(written: Literal, value: Fraction) -> bool:
+    step = next(_steps(written))
+    return multiple(value, step) * step == written.value
+
+
+def _denominators(value: Fraction) -> list[int]:
+    """The n for which 1/n is nearest by value to a positive `value`; two where they tie.
+
+    By value and not by reciprocal: 0.1334 is nearer to 1/8 = 0.125 than to 1/7 = 0.1429, though its
+    reciprocal 7.496 is nearer to 7.
+    """
+    below = max(1, math.floor(1 / value))
+    near = sorted((below, below + 1), key=lambda n: abs(value - Fraction(1, n)))
+    tie = abs(value - Fraction(1, near[0])) == abs(value - Fraction(1, near[1]))
+    return near if tie else near[:1]
+
+
+def _unit_fraction(written: Literal, value: Fraction) -> bool:
+    """The literal is 1/n with n of 2 or more; the value lies in (0, 1]; among 1, 1/2, 1/3, ... none
+    is nearer to the value than 1/n is. On a tie either neighbour holds."""
+    if written.kind != "fraction" or written.value.numerator != 1 or written.value >= 1:
+        raise DeriveError(f"expected a unit fraction such as an eighth: {quoted(written.text)}")
+    return 0 < value <= 1 and written.value.denominator in _denominators(value)
+
+
+def _rank(written: Literal, value: Fraction) -> bool:
+    if written.place is None:
+        raise DeriveError(f"expected an ordinal such as 5th, found {quoted(written.text)}")
+    return value == written.place
+
+
+def _exact(written: Literal, value: Fraction) -> bool:
+    return value == written.value
+
+
+_RULES: dict[str, Callable[[Literal, Fraction], bool]] = {
+    "round": _comes_out("round"), "floor": _comes_out("floor"), "ceil": _comes_out("ceil"),
+    "unit_fraction": _unit_fraction, "times": _times, "rank": _rank, "exact": _exact,
+}  # fmt: skip
+CLAIM_RULES = tuple(_RULES)

@@ -1,0 +1,203 @@
+"""An author's own numbers, as prose writes them: "about 2,550", "9B", "11-way", "an eighth", "5th".
+
+A small grammar reads them into fractions, and keeps what was meant by the last digit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal as OneOf
+
+from derive.notation import typed_number
+from derive.notation.errors import DeriveError, quoted
+from derive.notation.typed_number import BINARY, SI, SMALL, Numeral
+
+MAX_LENGTH = 120
+
+_HEDGE = re.compile(
+    r"(?:(?:about|roughly|approximately|around|nearly|almost|at most|at least|up to|just|only|over"
+    r"|under|more than|less than|fewer than|some|exactly|close to)\b|[~≈]) *",
+    re.IGNORECASE,
+)
+_REST = re.compile(r"(?:[ -]?[A-Za-zµ/][A-Za-zµ /·'-]*)?")
+_PREFIXED = re.compile(r" ?([kMGTPE]i?|Ki|[mµn])(B|FLOPs?|FLOP|bytes?|s)(?![A-Za-z])")
+_TIMES = re.compile(r" ?(?:x|×|times|-?fold)(?![A-Za-z])")
+_ORDINAL = re.compile(r"(st|nd|rd|th)(?![A-Za-z])")
+_PERCENT = re.compile(r" ?(?:%|percent\b|per cent\b)")
+
+_ONES = {
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
+    "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
+}  # fmt: skip
+_TENS = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
+    "eighty": 80, "ninety": 90,
+}  # fmt: skip
+_GROUPS = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_MULTIPLES = {"twice": 2, "double": 2, "thrice": 3, "triple": 3, "quadruple": 4, "dozen": 12}
+_PARTS = {
+    "half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7,
+    "eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "sixteenth": 16,
+    "twentieth": 20, "hundredth": 100, "thousandth": 1000,
+}  # fmt: skip
+_PLACES = {"first": 1, "second": 2} | {w: n for w, n in _PARTS.items() if w not in ("half",)}
+_WORDS = {*_ONES, *_TENS, *_GROUPS, "hundred", *_MULTIPLES, *_PARTS, *(f"{p}s" for p in _PARTS)}
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number in an author's words.
+
+    `step` is one unit of its last digit and `widest` one unit of the last digit that must be meant
+    (see `Numeral`); `digits` is the text of its digits, empty where it is in words. A fraction
+    ("an eighth", "1/8") has no digits to round at. `place` is the rank that it can name, if any.
+    """
+
+    text: str
+    value: Fraction
+    step: Fraction
+    widest: Fraction
+    kind: OneOf["number", "fraction", "ordinal"] = "number"
+    digits: str = ""
+    place: int | None = None
+
+
+def literal(text: str) -> Literal:
+    """The number in `text`, with a hedge before it and a unit or other words after it.
+
+    Raises DeriveError where there is no number, or more than one.
+    """
+    if len(text) > MAX_LENGTH:
+        raise DeriveError(f"a literal of more than {MAX_LENGTH} characters: {quoted(text)}")
+    core = " ".join(text.split())
+    while (hedge := _HEDGE.match(core)) is not None:
+        core = core[hedge.end() :]
+    core = re.sub(r"^(?:a|an|the) (?=[0-9])", "", core)
+    found = _share(text, core) or _numeral(text, core) or _in_words(text, core)
+    if found is None:
+        raise DeriveError(f"no number in the literal {quoted(text)}")
+    return found
+
+
+def literal_value(text: str) -> Fraction:
+    """The value that an author's literal states: 9000000000 for "about 9B", 1/8 for "an eighth"."""
+    return literal(text).value
+
+
+def _rest(text: str, rest: str) -> None:
+    """Refuse what follows a number unless it is mere words: no second number hides in it."""
+    words = re.split(r"[ -]", rest.lower())
+    if not _REST.fullmatch(rest) or _WORDS.intersection(words):
+        raise DeriveError(f"cannot read {quoted(rest.strip())} in the literal {quoted(text)}")
+
+
+def _share(text: str, core: str) -> Literal | None:
+    found = re.match(r"([0-9]{1,6})/([0-9]{1,6})(?![0-9.,])", core)
+    if found is None:
+        return None
+    _rest(text, core[found.end() :])
+    return _fraction(text, Fraction(typed_number.exact(found[0])))
+
+
+def _fraction(text: str, value: Fraction, place: int | None = None) -> Literal:
+    return Literal(text, value, Fraction(0), Fraction(0), "fraction", place=place)
+
+
+def _numeral(text: str, core: str) -> Literal | None:
+    number = typed_number.numeral(core)
+    if number is None:
+        return None
+    rest = core[len(number.text) :]
+    if found := _ORDINAL.match(rest):
+        return _numbered(text, number, found[1], rest[found.end() :])
+    if found := _PERCENT.match(rest):
+        _rest(text, rest[found.end() :])
+        share = number.times(Fraction(1, 100))
+        # A percentage has few digits and each is meant: 40% is not any share from 35% to 45%.
+        return Literal(text, share.value, share.step, share.step, digits=number.text)
+    if found := _TIMES.match(rest):
+        rest = rest[found.end() :]
+    elif found := _PREFIXED.match(rest):
+        number = number.times((SI | BINARY | SMALL)[found[1]])
+        rest = rest[found.end(1) :]
+    elif suffix := typed_number.suffix(rest):
+        number, rest = number.times(suffix[0]), suffix[1]
+    elif found := re.match(r" (hundred|thousand|million|billion|trillion)\b", rest):
+        number = number.times(Fraction(({"hundred": 100} | _GROUPS)[found[1]]))
+        rest = rest[found.end() :]
+    _rest(text, rest)
+    return Literal(text, number.value, number.step, number.widest, digits=number.text)
+
+
+def _numbered(text: str, number: Numeral, ending: str, rest: str) -> Literal:
+    place = int(number.value) if number.value.denominator == 1 else 0
+    _rest(text, rest)
+    if place < 1 or ordinal(place) != f"{place}{ending}":
+        raise DeriveError(f"no ordinal: {quoted(text)}")
+    one = Fraction(1)
+    return Literal(text, Fraction(place), one, one, "ordinal", number.text, place)
+
+
+def ordinal(place: int) -> str:
+    """The English ordinal of a positive integer in digits: "1st", "12th", "23rd"."""
+    teen = place % 100 in (11, 12, 13)
+    return f"{place}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(place % 10, 'th')}"
+
+
+def _in_words(text: str, core: str) -> Literal | None:
+    words = [w for w in re.split(r"[ -]", core.lower()) if w]
+    article = bool(words) and words[0] in ("a", "an", "the")
+    words = words[1:] if article else words
+    if not words:
+        return None
+    count, used = _counted(words)
+    part = words[used].removesuffix("s") if used < len(words) else ""
+    part = "half" if part == "halve" else part
+    if part in _PARTS and (used or article or part == words[0]):
+        _rest(text, " ".join(words[used + 1 :]))
+        place = _PLACES.get(part) if not used else None
+        return _fraction(text, Fraction(count if used else 1, _PARTS[part]), place)
+    if not used:
+        if words[0] not in ("first", "second"):
+            return None
+        _rest(text, " ".join(words[1:]))
+        place = _PLACES[words[0]]
+        return Literal(text, Fraction(place), Fraction(1), Fraction(1), "ordinal", words[0], place)
+    if article and words[0] not in ("hundred", "dozen", *_GROUPS):
+        return None
+    _rest(text, " ".join(words[used:]))
+    digits = str(count)
+    zeros = len(digits) - len(digits.rstrip("0")) if count else 0
+    return Literal(text, Fraction(count), Fraction(1), Fraction(10**zeros))
+
+
+def _counted(words: list[str]) -> tuple[int, int]:
+    """The whole number at the start of `words`, and how many words it takes (0: none)."""
+    if words[0] in _MULTIPLES:
+        return _MULTIPLES[words[0]], 1
+    total = current = used = 0
+    ceiling = 10**15
+    for index, word in enumerate(words):
+        free = current % 100 == 0 and (current > 0 or total > 0 or used == 0)
+        if word in _ONES and (free or (_ONES[word] in range(1, 10) and _ten(current))):
+            current += _ONES[word]
+        elif word in _TENS and free:
+            current += _TENS[word]
+        elif word == "hundred" and current < 100:
+            current = (current or 1) * 100
+        elif word in _GROUPS and _GROUPS[word] < ceiling and current < 1000:
+            ceiling = _GROUPS[word]
+            total, current = total + (current or 1) * ceiling, 0
+        elif word == "and" and used and words[index - 1] in ("hundred", *_GROUPS):
+            continue
+        else:
+            break
+        used = index + 1
+    return total + current, used
+
+
+def _ten(current: int) -> bool:
+    return current % 10 == 0 and current % 100 >= 20

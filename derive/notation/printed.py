@@ -1,0 +1,228 @@
+"""Numbers as they are printed, by named rules, as text and as TeX.
+
+Both forms come from one rounding of the exact value. Text has "2,550", a true minus sign and a
+non-breaking space before the unit; TeX has `2{,}550`. Neither ever shows "2.55e+03".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+import sympy as sp
+
+from derive.notation.errors import DeriveError, UnitError, quoted
+from derive.notation.rounding import Exact, fixed, fraction, grouped, magnitude, rounded
+from derive.notation.typed_number import BINARY, SI, SMALL
+from derive.notation.units import Unit, one, second
+
+MINUS = "\u2212"
+NO_BREAK = "\u00a0"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SHORT = {"FLOP": "FLOP", "byte": "B", "second": "s"}
+
+Kind = Literal[
+    "integer", "significant", "decimals", "si", "binary", "percent", "exact", "scientific"
+]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a number is rounded and written; `trim` drops zeros that end a decimal fraction."""
+
+    kind: Kind
+    digits: int = 0
+    trim: bool = False
+
+    def __post_init__(self) -> None:
+        least = 1 if self.kind in ("significant", "si", "binary", "scientific") else 0
+        if not least <= self.digits <= 40:
+            raise DeriveError(f"{self.kind}: expected {least} to 40 digits, found {self.digits}")
+
+
+def integer() -> Rule:
+    """The nearest integer: "2,550"."""
+    return Rule("integer")
+
+
+def significant(digits: int, *, trim: bool = False) -> Rule:
+    """So many significant digits: "13.7"; below 1e-5 and from 1e15 on, as a power of ten."""
+    return Rule("significant", digits, trim)
+
+
+def decimals(digits: int, *, trim: bool = False) -> Rule:
+    """So many digits after the point: "0.44"."""
+    return Rule("decimals", digits, trim)
+
+
+def si(digits: int, *, trim: bool = False) -> Rule:
+    """Significant digits under a prefix k, M, G, T, P or E: "459 TFLOP/s", "4M tokens".
+
+    Times below a second take m, µ and n; other values below 1 are printed without a prefix.
+    """
+    return Rule("si", digits, trim)
+
+
+def binary(digits: int, *, trim: bool = False) -> Rule:
+    """The same under Ki, Mi, Gi, Ti, Pi or Ei: "96.0 GiB". The integer part is printed whole."""
+    return Rule("binary", digits, trim)
+
+
+def percent(digits: int = 0, *, trim: bool = False) -> Rule:
+    """A share as a percentage with so many digits after the point: "40%"."""
+    return Rule("percent", digits, trim)
+
+
+def exact() -> Rule:
+    """Without rounding: an integer, a decimal that ends within 15 digits, or a fraction "8/3"."""
+    return Rule("exact")
+
+
+def scientific(digits: int) -> Rule:
+    """Significant digits times a power of ten: "6.3×10²⁴" as text, `6.3 \\times 10^{24}` as TeX."""
+    return Rule("scientific", digits)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A rounded number before it is spelt: plain digits, and what goes with them."""
+
+    digits: str
+    prefix: str = ""
+    power: int | None = None
+    over: int = 1
+
+
+def printed(value: Exact, rule: Rule, unit: Unit | None = None) -> str:
+    """`value` by `rule`, with its unit, as text.
+
+    Raises DeriveError for a value that is not an exact real number or that `exact()` cannot write,
+    and UnitError for a percentage with a unit.
+    """
+    negative, shown, ending = _parts(value, rule, unit)
+    text = grouped(shown.digits)
+    if shown.over != 1:
+        text += f"/{grouped(str(shown.over))}"
+    if shown.power is not None:
+        text += f"×10{str(shown.power).translate(_RAISED)}"
+    text += shown.prefix + ("%" if rule.kind == "percent" else "")
+    return (MINUS if negative else "") + text + (f"{NO_BREAK}{ending}" if ending else "")
+
+
+def printed_tex(value: Exact, rule: Rule, unit: Unit | None = None) -> str:
+    """The same number as TeX, to stand inside math; raises what `printed` raises."""
+    negative, shown, ending = _parts(value, rule, unit)
+    tex = grouped(shown.digits, "{,}")
+    if shown.over != 1:
+        tex = rf"\frac{{{tex}}}{{{grouped(str(shown.over), '{,}')}}}"
+    if shown.power is not None:
+        tex += rf" \times 10^{{{shown.power}}}"
+    if shown.prefix:
+        tex += rf"\text{{{shown.prefix}}}"
+    tex += r"\%" if rule.kind == "percent" else ""
+    return ("-" if negative else "") + tex + (rf"~\text{{{ending}}}" if ending else "")
+
+
+def _parts(value: Exact, rule: Rule, unit: Unit | None) -> tuple[bool, _Shown, str]:
+    number, unit = fraction(value), unit or one
+    if rule.kind == "percent" and unit != one:
+        raise UnitError(f"percent: expected a share without unit, found {unit}")
+    if rule.kind == "exact" and not isinstance(value, (int, Fraction, sp.Rational)):
+        raise DeriveError(f"exact: {quoted(value)} is neither a decimal nor a fraction")
+    shown = _rounded(abs(number), rule, unit)
+    if rule.trim and "." in shown.digits:
+        shown = replace(shown, digits=shown.digits.rstrip("0").rstrip("."))
+    negative = number < 0 and shown.digits.strip("0.") != ""
+    head = _head(unit)
+    if rule.kind in ("si", "binary") and head:
+        ending = shown.prefix + _short(unit, head)
+        return negative, replace(shown, prefix=""), ending
+    single = shown == _Shown("1")
+    return negative, shown, unit.words(singular=single)
+
+
+def _rounded(number: Fraction, rule: Rule, unit: Unit) -> _Shown:
+    digits = rule.digits
+    if rule.kind == "exact":
+        return _exact(number)
+    if rule.kind in ("integer", "decimals"):
+        return _Shown(fixed(rounded(number, -digits), -digits))
+    if rule.kind == "percent":
+        return _Shown(fixed(rounded(number * 100, -digits), -digits))
+    if number == 0:
+        return _Shown("0")
+    if rule.kind == "significant":
+        return _significant(number, digits)
+    if rule.kind == "scientific":
+        return _scientific(number, digits)
+    if rule.kind == "binary":
+        return _binary(number, digits)
+    return _si(number, digits, small=unit.dimension == second)
+
+
+def _exact(number: Fraction) -> _Shown:
+    for place in range(16):
+        scaled = number * 10**place
+        if scaled.denominator == 1:
+            return _Shown(fixed(scaled.numerator, -place))
+    return _Shown(str(number.numerator), over=number.denominator)
+
+
+def _digits(number: Fraction, digits: int) -> tuple[int, int]:
+    """Count and place of the value at so many significant digits: 9.996 at three is (100, -1)."""
+    place = magnitude(number) - digits + 1
+    count = rounded(number, place)
+    return (count // 10, place + 1) if count == 10**digits else (count, place)
+
+
+def _significant(number: Fraction, digits: int) -> _Shown:
+    count, place = _digits(number, digits)
+    value = count * Fraction(10) ** place
+    if not Fraction(1, 10**5) <= value < 10**15:
+        return _scientific(number, digits)
+    return _Shown(fixed(count, place))
+
+
+def _scientific(number: Fraction, digits: int) -> _Shown:
+    count, place = _digits(number, digits)
+    return _Shown(fixed(count, 1 - digits), power=place + digits - 1)
+
+
+def _si(number: Fraction, digits: int, small: bool) -> _Shown:
+    below = dict(reversed(SMALL.items())) if small else {}
+    table = below | {"": Fraction(1)} | SI
+    count, place = _digits(number, digits)
+    # Chosen by the rounded value, so that 999.95 at three digits is 1.00k and not 1000.
+    value = count * Fraction(10) ** place
+    prefix = max((p for p in table if table[p] <= value), key=table.__getitem__, default="")
+    return replace(_significant(number / table[prefix], digits), prefix=prefix)
+
+
+def _binary(number: Fraction, digits: int) -> _Shown:
+    for prefix, scale in ({"": Fraction(1)} | BINARY).items():
+        scaled = number / scale
+        place = min(0, magnitude(scaled) - digits + 1)
+        count = rounded(scaled, place)
+        if count * Fraction(10) ** place < 1024 or prefix == "Ei":
+            break
+    if scaled < 1:
+        return replace(_significant(scaled, digits), prefix=prefix)
+    if count == 10**digits and place < 0:
+        count, place = count // 10, place + 1
+    return _Shown(fixed(count, place), prefix)
+
+
+def _head(unit: Unit) -> str:
+    """The base unit that can carry the prefix: the first of the numerator, where it stands bare."""
+    above = [(name, power) for name, power in unit.powers + unit.labels if power > 0]
+    return above[0][0] if len(above) == 1 and above[0][0] in _SHORT and above[0][1] == 1 else ""
+
+
+def _short(unit: Unit, head: str) -> str:
+    text = _SHORT[head]
+    for name, power in unit.powers + unit.labels:
+        if power < 0:
+            raised = "" if power == -1 else f"^{-power}"
+            text += f"/{_SHORT[name]}{raised}" if name in _SHORT else f" per {name}{raised}"
+    return text

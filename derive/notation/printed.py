@@ -110,6 +110,20 @@ def printed(value: Exact, rule: Rule, unit: Unit | None = None) -> str:
     return (MINUS if negative else "") + text + (f"{NO_BREAK}{ending}" if ending else "")
 
 
+WHOLE_BELOW = 10**8
+
+
+def shown(value: Exact, unit: Unit | None = None) -> str:
+    """A number for reading in a terminal: whole numbers whole, large ones under a prefix, anything
+    else at four significant digits."""
+    size = abs(fraction(value))
+    if size >= WHOLE_BELOW:
+        return printed(value, si(4, trim=True), unit)
+    if size.denominator == 1:
+        return printed(value, integer(), unit)
+    return printed(value, significant(4, trim=True), unit)
+
+
 def printed_tex(value: Exact, rule: Rule, unit: Unit | None = None) -> str:
     """The same number as TeX, to stand inside math; raises what `printed` raises."""
     negative, shown, ending = _parts(value, rule, unit)

@@ -16,6 +16,7 @@ import sympy as sp
 from derive.notation import typed_number
 from derive.notation.errors import DeriveError, UnitError
 from derive.notation.plain import text
+from derive.notation.printed import shown
 from derive.notation.symbols import meaning, rank, unit_of_symbol
 from derive.notation.units import Unit, one, unit_of
 
@@ -23,7 +24,7 @@ Status = Literal["published", "derived", "provisional", "assumed", "given"]
 STATUSES: tuple[Status, ...] = ("published", "derived", "provisional", "assumed", "given")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quantity:
     """An exact number with its unit and its origin.
 
@@ -51,6 +52,11 @@ class Quantity:
 
     def __float__(self) -> float:
         return float(self.value)
+
+    def __repr__(self) -> str:
+        name = f"{self.name} = " if self.name else ""
+        origin = f" = {self.formula}" if self.formula else ""
+        return f"{name}{shown(self.value, self.unit)}{origin}"
 
     def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "*")
@@ -138,7 +144,6 @@ def check_label(of: sp.Symbol, value: Quantity) -> None:
 
 def _folded(expr: sp.Expr) -> Unit:
     """The unit of a product of powers, labels included; of anything else, without labels."""
-
     if isinstance(expr, (sp.Mul, sp.Pow, sp.Symbol)):
         total = one
         for factor in sp.Mul.make_args(expr):
@@ -153,7 +158,10 @@ def _folded(expr: sp.Expr) -> Unit:
 
 def _combined(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
     other = right if isinstance(right, Quantity) else number(right, name=str(right))
-    if sign in "+-" and left.unit.dimension != other.unit.dimension:
+    unlike = left.unit.dimension != other.unit.dimension or (
+        left.unit.labels and other.unit.labels and left.unit.labels != other.unit.labels
+    )
+    if sign in "+-" and unlike:
         raise UnitError(
             f"{left.name} {sign} {other.name}: expected {left.unit}, found {other.unit}"
         )

@@ -21,7 +21,7 @@ LARGEST = Fraction(10) ** 40
 def quantity(text: str, expected: Unit | None = None, name: str = "") -> Quantity:
     """The positive quantity that `text` states, exactly, in base units: 180000000000 byte/second.
 
-    A bare number takes the expected unit where that has labels only. Raises UnitError for a unit
+    A bare number is in the expected base unit. Raises UnitError for a unit
     other than the expected one (tokens and sequences are told apart), DeriveError for what is no
     number, is not positive, or is 1e40 and more or 1e-40 and less.
     """
@@ -87,15 +87,14 @@ def _scaled(text: str, rest: str, expected: Unit | None) -> tuple[Fraction, Unit
 
 
 def _expected(text: str, found: Unit, expected: Unit) -> Unit:
+    if found == one:
+        return expected
     if found.dimension == expected.dimension:
         if found.labels in ((), expected.labels):
             return expected
         if not expected.labels:
             return found
-    message = f"expected {expected}, found "
-    message += f"{found} in {quoted(text)}" if found != one else f"no unit in {quoted(text)}"
+    message = f"expected {expected}, found {found} in {quoted(text)}"
     if expected == token and found == sequence:
         message += "; multiply by the sequence length to get tokens"
-    elif found == one:
-        message += f"; write {text.strip()[:40]} {expected}"
     raise UnitError(message)

@@ -15,14 +15,13 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.parse import quantity as parsed_quantity
-from derive.notation.printed import integer, printed, printed_tex, si, significant
+from derive.notation.printed import printed, printed_tex, shown, significant
 from derive.notation.quantity import Quantity, check_label, evaluated, number
 from derive.notation.units import Unit
 
 Values = dict[sp.Symbol, Quantity]
 ASSUMED_ONE = (v.M_X, v.M_Y, v.M_Z)
 ABSURD = 10**40
-WHOLE_BELOW = 10**8
 
 
 class Giver(Protocol):
@@ -161,10 +160,10 @@ class Answer:
     def __str__(self) -> str:
         lines = []
         for side in self.sides:
-            shown = printed(side.quantity.value, significant(4), side.quantity.unit)
+            value = printed(side.quantity.value, significant(4), side.quantity.unit)
             by = f"  ({' and '.join(side.passes)} pass)" if "memory" not in side.where else ""
             formula = side.quantity.formula
-            lines.append(f"{tex.text(self.asked)} {side.direction} {shown} = {formula}{by}")
+            lines.append(f"{tex.text(self.asked)} {side.direction} {value} = {formula}{by}")
         for formula, quantity in self.provided:
             held = "holds" if quantity.value <= 1 else "does NOT hold"
             share = printed(quantity.value, significant(3, trim=True))
@@ -179,30 +178,20 @@ class Answer:
     def _repr_latex_(self) -> str:
         parts = []
         for side in self.sides:
-            shown = printed_tex(side.quantity.value, significant(4), side.quantity.unit)
+            value = printed_tex(side.quantity.value, significant(4), side.quantity.unit)
             sign = r"\ge" if side.direction == ">=" else r"\le"
-            parts.append(rf"{tex.tex(self.asked)} {sign} {shown}")
+            parts.append(rf"{tex.tex(self.asked)} {sign} {value}")
         return "$\\displaystyle " + r" \quad\text{and}\quad ".join(parts) + "$"
-
-
-def shown_number(quantity: Quantity) -> str:
-    """A quantity for reading: whole numbers whole, large ones under a prefix, else four digits."""
-    value = quantity.value
-    if value.is_Integer and abs(value) < WHOLE_BELOW:
-        return printed(value, integer(), quantity.unit)
-    if abs(value) >= WHOLE_BELOW:
-        return printed(value, si(4, trim=True), quantity.unit)
-    return printed(value, significant(4, trim=True), quantity.unit)
 
 
 def input_lines(*quantities: Quantity) -> list[str]:
     """One line per input, each once, with what it belongs to and where it is from."""
     lines = []
     for name, given in dict.fromkeys(pair for q in quantities for pair in q.inputs):
-        line = f"{name} = {shown_number(given)}"
+        line = f"{name} = {shown(given.value, given.unit)}"
         if given.formula:
             parts = ", ".join(
-                f"{n} = {shown_number(q)} {origin(q)}".rstrip() for n, q in given.inputs
+                f"{n} = {shown(q.value, q.unit)} {origin(q)}".rstrip() for n, q in given.inputs
             )
             line += f" = {given.formula} with {parts}"
         else:

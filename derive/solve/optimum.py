@@ -11,9 +11,9 @@ from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
-from derive.notation.printed import printed_tex, significant
+from derive.notation.printed import printed_tex, shown, significant
 from derive.notation.quantity import Quantity
-from derive.solve.binding import Giver, bind, input_lines, shown_number, values_from
+from derive.solve.binding import Giver, bind, input_lines, values_from
 from derive.solve.conditions import Condition, at_best_split, conditions
 from derive.solve.question import Question, mesh_in_terms_of_chips
 
@@ -71,7 +71,7 @@ class OptimumAnswer:
 
     def __str__(self) -> str:
         found = self.quantity
-        lines = [f"{self.optimum.symbol} = {shown_number(found)} = {found.formula}"]
+        lines = [f"{self.optimum.symbol} = {shown(found.value, found.unit)} = {found.formula}"]
         lines += [f"  {line}" for line in input_lines(self.quantity)]
         lines.append("  assumptions:")
         described = self.optimum.assumptions.described()
@@ -80,8 +80,8 @@ class OptimumAnswer:
     __repr__ = __str__
 
     def _repr_latex_(self) -> str:
-        shown = printed_tex(self.value, significant(4), self.quantity.unit)
-        return f"$\\displaystyle {self.optimum.latex} = {shown}$"
+        value = printed_tex(self.value, significant(4), self.quantity.unit)
+        return f"$\\displaystyle {self.optimum.latex} = {value}$"
 
 
 def optimum(

@@ -82,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND")
     _ask_parser(commands)
     _layer_parser(commands)
+    facts = _command(commands, "facts", "chips and models, their readings and sources", _facts)
+    facts.add_argument("name", nargs="?", metavar="NAME", help="a chip or model; all without")
+    facts.add_argument("--profile", default="scaling-book", help="whose readings are in use")
+    facts.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
+    facts.add_argument("--json", action="store_true", help="as JSON")
     figures = _command(commands, "figures", "every figure of the book", _figures)
     figures.add_argument("--chapters", metavar="FOLDER", help="the folder of chapters")
     figures.add_argument("--json", action="store_true", help="as JSON")
@@ -181,6 +186,12 @@ def _layer(options: argparse.Namespace) -> int:
     from derive.commands import layer
 
     return _print(*layer.run(options), options.json)
+
+
+def _facts(options: argparse.Namespace) -> int:
+    from derive.commands import facts
+
+    return _print(*facts.run(options), options.json)
 
 
 def _figures(options: argparse.Namespace) -> int:

@@ -1,0 +1,104 @@
+"""`derive facts`: the catalogue, and the readings of one chip or model with their sources."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from derive.facts import Catalogue, Chip, Model, Reading, chip, load_file, model, shipped
+from derive.notation.errors import unknown
+from derive.notation.printed import shown
+from derive.notation.units import Unit
+
+
+def run(options: Namespace) -> tuple[dict[str, Any], str]:
+    """The names of the catalogue, or the facts of the one that was named, as data and as text."""
+    catalogue = shipped()
+    for name in options.facts or ():
+        catalogue = load_file(Path(name), onto=catalogue)
+    if options.name is None:
+        return _names(catalogue)
+    return _one(options.name, options.profile, catalogue)
+
+
+def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:
+    data: dict[str, Any] = {
+        "chips": {name: record.title for name, record in catalogue.chips.items()},
+        "models": {name: record.title for name, record in catalogue.models.items()},
+        "profiles": list(catalogue.profiles),
+    }
+    lines = []
+    for kind in ("chips", "models"):
+        lines.append(f"{kind}:")
+        lines += [f"  {name:<16}{title}" for name, title in data[kind].items()]
+    lines.append(f"profiles: {', '.join(data['profiles'])}")
+    return data, "\n".join(lines)
+
+
+def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any], str]:
+    spellings = {s: c.name for c in catalogue.chips.values() for s in (c.name, *c.aliases)}
+    spellings |= {s: m.name for m in catalogue.models.values() for s in (m.name, *m.aliases)}
+    found = spellings.get(name.lower())
+    if found is None:
+        raise unknown("chip or model", name, spellings)
+    if found in catalogue.models:
+        return _model(model(found, catalogue=catalogue))
+    return _chip(chip(found, profile=profile, catalogue=catalogue))
+
+
+def _chip(found: Chip) -> tuple[dict[str, Any], str]:
+    data: dict[str, Any] = {"name": found.name, "title": found.title, "profile": found.profile}
+    lines = [f"{found.name}: {found.title} (profile {found.profile}; > marks the reading in use)"]
+    data["facts"] = {}
+    for fact, picked in zip(found.facts, found.picked, strict=True):
+        unit = fact.key.unit
+        rows = [_reading(r, unit, r == picked) for r in fact.readings]
+        data["facts"][fact.key.name] = rows
+        lines.append(f"{fact.key.name}")
+        for row in rows:
+            mark = ">" if row["picked"] else " "
+            lines.append(f" {mark} {row['printed']:<24} [{row['source']}] {row['status']}")
+            lines.append(f"     {row['basis']}")
+    return data, "\n".join(lines)
+
+
+def _reading(reading: Reading, unit: Unit, picked: bool) -> dict[str, Any]:
+    value = reading.value
+    if isinstance(value, tuple):
+        plain: Any = list(value)
+        text = " x ".join(map(str, value))
+    else:
+        plain = int(value) if value.is_Integer else float(value)
+        text = shown(value, unit)
+    return {
+        "value": plain,
+        "printed": text,
+        "unit": str(unit),
+        "basis": reading.basis,
+        "source": reading.source,
+        "where": reading.where,
+        "status": reading.status,
+        "formula": reading.formula,
+        "picked": picked,
+    }
+
+
+def _model(found: Model) -> tuple[dict[str, Any], str]:
+    parameters = found.parameters
+    data: dict[str, Any] = {
+        "name": found.name,
+        "title": found.title,
+        "shapes": {s.name: int(q.value) for s, q in found.bindings().items()},
+        "gated": found.gated,
+        "parameters": int(parameters.value),
+        "parts": {name: int(part.value) for name, part in found.parts},
+        "source": found.source,
+        "where": found.where,
+        "status": found.status,
+    }
+    lines = [f"{found.name}: {found.title} [{found.source}] {found.status}"]
+    lines += [f"  {s.name:<4}{shown(q.value, q.unit)}" for s, q in found.bindings().items()]
+    lines.append(f"  parameters {int(parameters.value):,}, computed from the shapes:")
+    lines += [f"    {name:<14}{int(part.value):>18,}" for name, part in found.parts]
+    return data, "\n".join(lines)

@@ -1,1 +1,38 @@
 """`derive figures` and `derive why`: the figures of the book, and where each comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from derive.book import report
+from derive.notation.errors import DeriveError
+
+
+def figures(folder: str | None) -> tuple[list[dict[str, Any]], str]:
+    """Every figure of the chapters as JSON-ready data and as a listing. Raises DeriveError."""
+    root = book_root(folder)
+    return report.figures(root), report.listing(root)
+
+
+def why(figure: str, folder: str | None) -> str:
+    """The tree of one figure, named CHAPTER.FIGURE, down to its sources. Raises DeriveError."""
+    return report.why(book_root(folder), figure)
+
+
+def book_root(folder: str | None) -> Path:
+    """The folder that holds `chapters`: the one named, else this one or the nearest above it.
+
+    Raises DeriveError where there is none.
+    """
+    if folder is not None:
+        named = Path(folder).resolve()
+        root = named.parent if named.name == "chapters" else named
+        if (root / "chapters").is_dir():
+            return root
+        raise DeriveError(f"no folder of chapters at {folder}")
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        if (place / "chapters").is_dir():
+            return place
+    raise DeriveError("no folder of chapters here or above; name it with --chapters FOLDER")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from derive.cost.assumptions import assume as assume
     from derive.cost.network import ring_seconds as ring_seconds
     from derive.cost.network import seconds as seconds
+    from derive.cost.run import run_seconds as run_seconds
+    from derive.cost.run import saved_activations as saved_activations
+    from derive.cost.run import training_flops as training_flops
     from derive.cost.sharding import gated as gated
     from derive.cost.sharding import sharding as sharding
     from derive.cost.strategies import STRATEGIES as STRATEGIES
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
     from derive.solve.feasible import feasible as feasible
     from derive.solve.numerical import numerical as numerical
     from derive.solve.optimum import optimum as optimum
+    from derive.solve.rounding import multiple_below as multiple_below
+    from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
+    from derive.solve.rounding import power_of_two_below as power_of_two_below
     from derive.solve.steps import prove as prove
     from derive.solve.steps import steps as steps
     from derive.solve.threshold import threshold as threshold
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
 _HOME = {
     "derive.cost.assumptions": ("Assumptions", "assume"),
     "derive.cost.network": ("ring_seconds", "seconds"),
+    "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.sharding": ("gated", "sharding"),
     "derive.cost.strategies": (
         "STRATEGIES", "Strategy", "cross_pod", "data_parallel", "fsdp", "fsdp_tensor", "layer",
@@ -63,6 +70,7 @@ _HOME = {
     "derive.solve.feasible": ("feasible",),
     "derive.solve.numerical": ("numerical",),
     "derive.solve.optimum": ("optimum",),
+    "derive.solve.rounding": ("multiple_below", "nearest_power_of_two", "power_of_two_below"),
     "derive.solve.steps": ("prove", "steps"),
     "derive.solve.threshold": ("threshold",),
 }  # fmt: skip

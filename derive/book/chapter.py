@@ -216,5 +216,5 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
     made = tuple(dict.fromkeys((names,) if isinstance(names, str) else names))
     for name in made:
         if not re.search(r"[^\W\d_]", name) or name != name.strip():
-            raise DeriveError(f"a name whose digits are no figure has letters, found {quoted(name)}")
+            raise DeriveError(f"a name whose digits are no figure has letters: {quoted(name)}")
     return made

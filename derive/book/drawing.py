@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from io import BytesIO
 from typing import Any
 
-from derive.book.plots import STYLE, Plot, signed
+from derive.book.plots import COLOURS, DASHES, INK, SIZE, Plot, signed
 from derive.notation.errors import DeriveError
+from derive.notation.printed import printed, significant
 
 INSTALL = "pip install -e '.[book]'"
 
@@ -22,46 +24,50 @@ def draw(plot: Plot) -> bytes:
         from matplotlib.figure import Figure
     except ImportError:
         raise DeriveError(f"matplotlib draws the plots and is not installed; {INSTALL}") from None
-    style: dict[str, Any] = {
+    style: Any = {
         "svg.hashsalt": "derive", "svg.fonttype": "path", "font.family": "DejaVu Sans",
-        "font.size": 10, "text.color": STYLE["ink"], "axes.edgecolor": STYLE["ink"],
-        "axes.labelcolor": STYLE["ink"], "xtick.color": STYLE["ink"], "ytick.color": STYLE["ink"],
-        "grid.color": STYLE["ink"], "text.usetex": False, "text.parse_math": False,
+        "font.size": 10, "text.color": INK, "axes.edgecolor": INK,
+        "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+        "grid.color": INK, "text.usetex": False, "text.parse_math": False,
         "axes.unicode_minus": True,
     }  # fmt: skip
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(style)
-        figure = Figure(figsize=STYLE["size"], layout="constrained")
+        figure = Figure(figsize=SIZE, layout="constrained")
         FigureCanvasSVG(figure)
         _fill(figure.add_subplot(), plot)
         out = BytesIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+        unsaid = {"Date": None, "Creator": None}
+        figure.savefig(out, format="svg", transparent=True, metadata=unsaid)
     lines = [line.rstrip() for line in out.getvalue().decode().splitlines()]
     return signed(plot, ("\n".join(lines) + "\n").encode())
 
 
+def tick(value: float) -> str:
+    """The label of a tick: "0.01", "1,000", "−5"."""
+    return printed(Fraction(f"{value:.6g}"), significant(6, trim=True))
+
+
 def _fill(axes: Any, plot: Plot) -> None:
-    colours, dashes = STYLE["lines"], STYLE["dashes"]
-    assert isinstance(colours, tuple) and isinstance(dashes, tuple)
     for index, series in enumerate(plot.series):
         axes.plot(
             series.xs,
             series.ys,
             label=series.label,
-            color=colours[index % len(colours)],
-            linestyle=dashes[index % len(dashes)],
+            color=COLOURS[index % len(COLOURS)],
+            linestyle=DASHES[index % len(DASHES)],
             linewidth=1.8,
         )
     for line in plot.vertical:
-        axes.axvline(line.at, color=STYLE["ink"], linewidth=1, linestyle=":")
+        axes.axvline(line.at, color=INK, linewidth=1, linestyle=":")
         place = (line.at, 0.98)
         axes.annotate(
             line.label, place, xycoords=("data", "axes fraction"), rotation=90,
             va="top", ha="right", fontsize=9,
         )  # fmt: skip
     for line in plot.horizontal:
-        axes.axhline(line.at, color=STYLE["ink"], linewidth=1, linestyle=":")
+        axes.axhline(line.at, color=INK, linewidth=1, linestyle=":")
         place = (0.01, line.at)
         axes.annotate(
             line.label, place, xycoords=("axes fraction", "data"), va="bottom", fontsize=9
@@ -70,6 +76,10 @@ def _fill(axes: Any, plot: Plot) -> None:
         title=plot.title, xlabel=plot.x, ylabel=plot.y,
         xscale="log" if plot.log_x else "linear", yscale="log" if plot.log_y else "linear",
     )  # fmt: skip
+    for axis, log in ((axes.xaxis, plot.log_x), (axes.yaxis, plot.log_y)):
+        axis.set_major_formatter(lambda value, place: tick(value))
+        if log:
+            axis.set_minor_formatter(lambda value, place: "")
     axes.grid(True, alpha=0.25, linewidth=0.6)
     if len(plot.series) > 1 or plot.series[0].label:
         axes.legend(frameon=False, fontsize=9)

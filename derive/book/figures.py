@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -10,11 +11,16 @@ import sympy as sp
 
 from derive.notation import claims
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.printed import NO_BREAK, Rule, printed, significant
+from derive.notation.printed import NO_BREAK, Rule, printed, si, significant
 from derive.notation.quantity import Quantity, number
 from derive.notation.rounding import fraction
-from derive.notation.units import Unit
+from derive.notation.units import Unit, plural
 
+_COUNTED = {
+    word: name
+    for name in ("token", "sequence", "micro-batch", "parameter", "layer", "chip", "day", "expert")
+    for word in (name, plural(name))
+}
 Kind = Literal["shown", "claim", "require", "given"]
 RELATIONS = {
     "<": lambda d: d < 0, "<=": lambda d: d <= 0, ">": lambda d: d > 0,
@@ -110,10 +116,22 @@ class Figure:
             return claims.holds(given_rule(self.quantity), words, self.quantity.value)
         return self.relation.holds if self.relation is not None else self.stated
 
+    def clash(self, words: str) -> str:
+        """What the words count where the quantity counts something else: "sequences", or ""."""
+        if self.quantity is None:
+            return ""
+        counted = [name for name, power in self.quantity.unit.labels if power > 0]
+        # The first noun is what is counted; "per chip" may well be left out of the unit.
+        for word in re.findall(r"[a-z][a-z-]*", words.lower().partition(" per ")[0]):
+            named = _COUNTED.get(word)
+            if counted and named is not None and named not in counted:
+                return str(word)
+        return ""
+
     def restated(self, words: str) -> str:
         """What the author's words would have to say."""
         if self.kind == "require":
-            return f"not {self.relation}" if self.relation is not None else f"not so: {self.because}"
+            return f"not {self.relation or self.because}"
         if self.quantity is None:
             return ""
         rule = self.check if self.kind == "claim" else given_rule(self.quantity)
@@ -143,9 +161,12 @@ def number_text(quantity: Quantity, rule: Rule, unit: str | None) -> tuple[str, 
 
 
 def told(quantity: Quantity, digits: int = 4) -> str:
-    """A quantity for a message, to so many digits; whole numbers below 1e8 whole."""
+    """A quantity for a message, to so many digits; whole numbers below 1e8 whole, and larger ones
+    under a prefix."""
     value = fraction(quantity.value)
-    if value.denominator == 1 and abs(value) < 10**8:
+    if abs(value) >= 10**8:
+        return printed(value, si(digits, trim=True), quantity.unit)
+    if value.denominator == 1:
         digits = 9
     return printed(value, significant(digits, trim=True), quantity.unit)
 
@@ -159,7 +180,7 @@ def compared(name: str, left: object, sign: str, right: object) -> Relation:
         raise unknown("relation", sign, RELATIONS)
     first, second = quantity_of(left, name), quantity_of(right, name)
     if _is_plain(left) and not _is_plain(right):
-        first = first.named("", None) if first.unit == second.unit else _with(first, second.unit)
+        first = _with(first, second.unit)
     elif _is_plain(right) and not _is_plain(left):
         second = _with(second, first.unit)
     if first.unit.dimension != second.unit.dimension:
@@ -172,4 +193,4 @@ def _is_plain(value: object) -> bool:
 
 
 def _with(plain: Quantity, unit: Unit) -> Quantity:
-    return number(plain.value, unit, plain.name)
+    return number(plain.value, unit)

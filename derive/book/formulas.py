@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import sympy as sp
 
@@ -73,7 +73,9 @@ def latex_of(of: object) -> str:
 
 def proved(derivation: Derivation) -> None:
     """Prove each step again; raises ProofError naming the derivation and the step."""
-    from derive.solve.steps import prove
+    from derive.solve import steps
+
+    prove: Any = steps.prove
 
     for number, step in enumerate(derivation.steps, 1):
         try:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from derive.notation.errors import DeriveError, quoted
 
 START, MIDDLE, END, LINE = "\ue000", "\ue001", "\ue002", "\ue003"
-_ZERO = 0xE010
-_HIDE = {ord("0") + d: _ZERO + d for d in range(10)}
-_REVEAL = {_ZERO + d: ord("0") + d for d in range(10)}
+_SHOWN = "0123456789" + "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_HIDDEN = "".join(map(chr, [*range(0xE010, 0xE01A), *range(0xE020, 0xE02A)]))
+_HIDE, _REVEAL = str.maketrans(_SHOWN, _HIDDEN), str.maketrans(_HIDDEN, _SHOWN)
 PRIVATE = re.compile("[\ue000-\ue02f]")
 _ANY = re.compile(f"([{START}{LINE}])([\ue010-\ue019]+){MIDDLE}|({END})")
 _TRAILING = re.compile(f"[ \t]+((?:{END}|[{START}{LINE}][\ue010-\ue019]+{MIDDLE})*)(?=\n|$)")

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from derive.book.figures import number_text, quantity_of
@@ -15,7 +16,6 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import Rule
 from derive.notation.quantity import Quantity
-
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def markdown(made: Table, mark: Callable[[int, int, str, str], str]) -> str:
     column, counted from 1, and its unit."""
     rows = [
         [
-            "".join(_text(p, lambda t, u, at=(r, c): mark(*at, t, u)) for p in _parts(cell))
+            "".join(_text(part, partial(mark, r, c)) for part in _parts(cell))
             for c, cell in enumerate(row, 1)
         ]
         for r, row in enumerate((made.header, *made.rows))
@@ -111,7 +111,8 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) ->
     lines = [[_safe(text) for text in row] for row in (header, *rows)]
     widths = [max(3, *(width(line[c]) for line in lines)) for c in range(len(header))]
     shown = [
-        "| " + " | ".join(map(_padded, line, widths, align, strict=True)) + " |" for line in lines
+        "| " + " | ".join(_padded(*c) for c in zip(line, widths, align, strict=True)) + " |"
+        for line in lines
     ]
     return "\n".join([shown[0], "|" + "|".join(map(_rule, widths, align)) + "|", *shown[1:]])
 

@@ -3,7 +3,8 @@
 A torus axis has bidirectional bandwidth W: each chip has a link each way round the ring, each of
 W/2. Collectives over a ring send both ways at once, so a wrapped axis moves W bytes a second and an
 unwrapped one, whose end chips have one neighbour, half of that. Formulas: Scaling Book, sharding
-chapter [SB-sharding]; the exact forms count the chunk-hops of the busiest link.
+chapter [SB-sharding]; the exact forms count the chunk-hops of the busiest link. An all-reduce is a
+reduce-scatter and then an all-gather.
 
 Switches and trees are further networks: a class here with `seconds(move, exact)`.
 """

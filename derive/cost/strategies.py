@@ -20,7 +20,8 @@ from derive.cost.program import PassCost
 from derive.cost.sharding import Sharding, gated, sharding
 from derive.notation import symbols as v
 from derive.notation import units
-from derive.notation.errors import DeriveError, unknown
+from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.plain import text
 from derive.notation.units import expect_unit
 
 
@@ -63,7 +64,13 @@ class Strategy:
 
     def __repr__(self) -> str:
         what = str(self.layer) if self.layer is not None else "declares its moves"
-        return f"{self.name}: {self.title}\n  {what}"
+        lines = [f"{self.name}: {self.title}", f"  {what}"]
+        for cost in self.passes():
+            sizes = sp.Add(*(move.bytes for move in cost.moves)).xreplace(DEFAULT.constants)
+            flops = text(cost.flops.xreplace(DEFAULT.constants))
+            moved = ", ".join(f"{m.collective} {m.tensor}" for m in cost.moves) or "nothing moves"
+            lines.append(f"  {cost.name:<9}{flops} FLOP, {text(sizes)} bytes: {moved}")
+        return "\n".join(lines)
 
     def _repr_latex_(self) -> str | None:
         return f"$\\displaystyle {self.layer.latex}$" if self.layer is not None else None
@@ -79,13 +86,13 @@ def _check_units(strategy: Strategy, cost: PassCost) -> None:
 
 
 def layer(
-    text: str, *, name: str = "layer", title: str = "a sharding", source: str = ""
+    notation: str, *, name: str = "layer", title: str = "a sharding", source: str = ""
 ) -> Strategy:
     """The strategy that a sharding is: `layer("In[B_X, D] . W_in[D, F] . W_out[F, D] -> ...")`.
 
     Raises ShardingError where the text is malformed, contradictory or illegal.
     """
-    read = sharding(text)
+    read = sharding(notation)
     chips = degree(read.mesh)
     # Weights and optimizer state are split as the weights are; where they are not split alike,
     # the layer says nothing of the whole model's state.
@@ -193,3 +200,13 @@ def strategy(name: str) -> Strategy:
     if key not in _spellings():
         raise unknown("strategy", name, STRATEGIES)
     return STRATEGIES[_spellings()[key]]
+
+
+def as_strategy(value: object) -> Strategy:
+    """`value` where it is a strategy; raises DeriveError where it is not, saying how to name it."""
+    if isinstance(value, Strategy):
+        return value
+    if isinstance(value, str):
+        named = strategy(value).name
+        raise DeriveError(f"expected a strategy, found the text {quoted(value)}; write {named}")
+    raise DeriveError(f"expected a strategy such as fsdp, found {quoted(value)}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.notation import units
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 from derive.notation.units import Unit, axis, byte, chip, flop, one, second, token, way
 
 
@@ -56,8 +56,13 @@ def symbol(name: str, unit: Unit, gloss: str, *, tex: str | None = None, role: s
 def meaning(of: sp.Symbol) -> Meaning:
     """The meaning of a symbol of the vocabulary; raises UnknownName for any other symbol."""
     known = _vocabulary.get(of.name)
-    if known is None or known.symbol != of:
+    if known is None:
         raise unknown("symbol", of.name, _vocabulary)
+    if known.symbol != of:
+        raise UnknownName(
+            f"this {of.name} is not the vocabulary's, which is positive: use derive's {of.name} "
+            f"or Symbol({of.name!r}, positive=True)"
+        )
     return known
 
 
@@ -131,6 +136,7 @@ L = symbol("L", units.layer, "layers", role="model")
 V = symbol("V", one, "vocabulary size", role="model")
 P = symbol("P", units.parameter, "parameters", role="model")
 R = symbol("R", token, "tokens of the training run", role="model")
+A = symbol("A", one, "activations of width D saved per layer", role="model")
 u = symbol("u", one, "model FLOPs utilisation (MFU)", role="model")
 
 # --- constants that are assumptions, with the defaults in `cost.assumptions`

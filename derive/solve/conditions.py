@@ -139,12 +139,23 @@ def _implied(weak: Condition, strong: Condition) -> bool:
 
 @dataclass(frozen=True)
 class Split:
-    """The best value of a mesh axis, free to choose, and the pass and networks it balances."""
+    """The best value of a mesh axis, free to choose, and the passes and networks it balances.
+
+    `terms` names each load that it balances by its pass and network; they are of one pass where one
+    binds on both networks.
+    """
 
     symbol: sp.Symbol
     at: sp.Expr
-    passes: tuple[str, ...]
-    where: tuple[str, ...]
+    terms: tuple[tuple[str, str], ...]
+
+    @property
+    def passes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name, _ in self.terms))
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        return tuple(where for _, where in self.terms)
 
 
 def at_best_split(
@@ -164,7 +175,8 @@ def at_best_split(
     for condition in summed:
         best, at = _best_of_sum(condition, symbol)
         done.append(best)
-        splits.append(Split(symbol, at, condition.passes, condition.where))
+        name = condition.passes[0]
+        splits.append(Split(symbol, at, tuple((name, where) for where in condition.where)))
     return tuple(done), tuple(splits)
 
 
@@ -196,9 +208,11 @@ def _best_of_pairs(
             at, value = powers.balanced(up_terms, down_terms)
             both = [name for name in up.passes if name in down.passes]
             passes = tuple(both or dict.fromkeys((*up.passes, *down.passes)))
-            where = (*up.where, *down.where)
-            done.append(Condition(passes, ("".join(sorted(where)),), (value,)))
-            splits.append(Split(symbol, at, passes, where))
+            where = "".join(sorted((*up.where, *down.where)))
+            done.append(Condition(passes, (where,), (value,)))
+            pair = (both[0] if both else up.passes[0], both[0] if both else down.passes[0])
+            balanced = tuple(zip(pair, (*up.where, *down.where), strict=True))
+            splits.append(Split(symbol, at, balanced))
     return done, splits
 
 

@@ -14,7 +14,7 @@ from math import prod
 import sympy as sp
 
 from derive.cost.assumptions import Assumptions, assume
-from derive.cost.strategies import Strategy
+from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import number
@@ -113,6 +113,7 @@ def feasible(
     axis of `shape` goes to a mesh axis whole, or is cut, and then does not wrap. Further names are
     assumptions (overlap="serial") or values of symbols (B=4194304).
     """
+    strategy = as_strategy(strategy)
     changes = {k: x for k, x in named.items() if k in assumptions.described()}
     rest = {k: x for k, x in named.items() if k not in changes} | dict(values or {})
     assumptions = assume(assumptions, **changes)

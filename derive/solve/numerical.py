@@ -12,7 +12,7 @@ from math import exp, isfinite, log
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
-from derive.cost.strategies import Strategy
+from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity
@@ -36,6 +36,7 @@ def numerical(
     """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
     a formula that says so. Raises DeriveError naming the symbols left without a value, and
     NotClosedForm where the condition crosses no bound in the range searched."""
+    strategy = as_strategy(strategy)
     assumptions = assume(assumptions, **changes)
     what = question(asked)
     given, free = mesh_in_terms_of_chips(strategy, what, fixed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
-from derive.cost.strategies import Strategy
+from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
@@ -93,6 +93,7 @@ def optimum(
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
+    strategy = as_strategy(strategy)
     assumptions = assume(assumptions, **changes)
     if symbol not in strategy.mesh:
         axes = ", ".join(str(axis) for axis in strategy.mesh) or "none"

@@ -24,7 +24,12 @@ def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]
         found = _read(sp.expand(expr), symbol)
     if found is None:
         raise NotClosedForm(f"{text(expr)} is no sum of powers of {text(symbol)}")
-    return {power: c for power, c in found.items() if c != 0}
+    return {power: _factored(c) for power, c in found.items() if c != 0}
+
+
+def _factored(coefficient: sp.Expr) -> sp.Expr:
+    """A sum with its common factors taken out, so that its roots are roots of each factor."""
+    return sp.factor_terms(coefficient) if coefficient.is_Add else coefficient
 
 
 def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr] | None:

@@ -46,6 +46,8 @@ class Question:
 
 def question(expr: object) -> Question:
     """Read a question; raises DeriveError where it is no symbol or ratio of declared symbols."""
+    if isinstance(expr, str):
+        raise DeriveError(f"a question is an expression, found the text {quoted(expr)}; no quotes")
     if not isinstance(expr, sp.Expr) or not expr.free_symbols:
         raise DeriveError(
             f"a question is a symbol or a ratio of symbols such as B/X, found {quoted(expr)}"
@@ -121,6 +123,11 @@ def mesh_in_terms_of_chips(
     rest = strategy.chips / last
     free = others[0] if len(others) == 2 else None
     return ((last, v.N / rest),), free
+
+
+def chips_asked(strategy: Strategy, asked: Question) -> dict[sp.Symbol, sp.Expr]:
+    """The mesh axis that follows from the chips, where the question names them."""
+    return dict(mesh_in_terms_of_chips(strategy, asked)[0]) if v.N in asked.symbols else {}
 
 
 def _with(condition: Condition, given: dict[sp.Symbol, sp.Expr]) -> Condition:

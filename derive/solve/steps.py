@@ -17,9 +17,9 @@ from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
-from derive.solve.conditions import PassTerms, Term, pass_terms
+from derive.solve.conditions import PassTerms, Split, Term, conditions, pass_terms
 from derive.solve.proof import proved_equal, proved_threshold
-from derive.solve.question import Question, mesh_in_terms_of_chips
+from derive.solve.question import Question, chips_asked, mesh_in_terms_of_chips
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
 TIMES = {"X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm}
@@ -77,6 +77,19 @@ class Step:
         return f"$\\displaystyle {self.latex}$"
 
 
+class Derivation(tuple[Step, ...]):
+    """The steps in order; shown in full in a terminal and as mathematics in a notebook."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{place}. {step}" for place, step in enumerate(self, 1))
+
+    def _repr_markdown_(self) -> str:
+        parts = (f"{n}. {s.words}:\n\n   $$\n   {s.latex}\n   $$\n" for n, s in enumerate(self, 1))
+        return "\n".join(parts)
+
+
 def steps(
     strategy: Strategy,
     asked: sp.Expr,
@@ -84,13 +97,13 @@ def steps(
     *,
     fixed: Iterable[sp.Symbol] = (),
     **changes: object,
-) -> tuple[Step, ...]:
+) -> Derivation:
     """The derivation of `threshold(strategy, asked)` for the pass that binds, each step proved.
 
     Raises what `threshold` raises, and ProofError where a step does not hold (a bug, never input).
     """
     found = threshold(strategy, asked, assume(assumptions, **changes), fixed=fixed)
-    made = tuple(_derivation(found))
+    made = Derivation(_derivation(found))
     for step in made:
         prove(step)
     return made
@@ -116,9 +129,12 @@ def _derivation(found: Threshold) -> list[Step]:
 
 
 def _binding_passes(found: Threshold) -> list[PassTerms]:
-    """The passes named by the bounds, one of those that bind alike."""
+    """The passes that the bounds rest on, one of those that bind alike."""
     every = pass_terms(found.strategy, found.assumptions)
-    named = {bound.passes[0] for bound in found.bounds} | {s.passes[0] for s in found.splits}
+    named = {name for split in found.splits for name in split.passes}
+    for condition in conditions(found.strategy, found.assumptions):
+        if not named & set(condition.passes):
+            named.add(condition.passes[0])
     return [cost for cost in every if cost.name in named]
 
 
@@ -166,36 +182,42 @@ def _split_steps(found: Threshold, free: sp.Symbol) -> list[Step]:
             if serial
             else "The larger of the two loads is least where they are equal"
         )
-        made.append(
-            Step("split", why, sp.Eq(free, split.at), found, split.passes[0], "+".join(split.where))
-        )
-        total = _loads_at_split(found, free, split.passes[0], split.where)
+        passes, where = "+".join(split.passes), "+".join(split.where)
+        made.append(Step("split", why, sp.Eq(free, split.at), found, passes, where))
+        total = _load_at_split(found, free, split)
         kind = sp.Eq(v.T_comms / v.T_math, in_alpha(total, found.question))
         words = "There " + ("the sum is" if serial else "each of them is")
-        made.append(Step("best", words, kind, found, split.passes[0], "+".join(split.where)))
+        made.append(Step("best", words, kind, found, passes, where))
     return made
 
 
-def _loads_at_split(
-    found: Threshold, free: sp.Symbol, name: str, where: tuple[str, ...]
-) -> sp.Expr:
+def _load_at_split(found: Threshold, free: sp.Symbol, split: Split) -> sp.Expr:
     """The load at the best split, read off the declaration: the sum, or the first of equals."""
-    given, _ = mesh_in_terms_of_chips(found.strategy, found.question, found.fixed)
-    at = next(s.at for s in found.splits if s.where == where)
-    loads = [load.xreplace(dict(given)) for load in _loads(found, name, where)]
-    here = [
-        load.xreplace({v.C: v.alpha * v.W}).xreplace({free: at.xreplace({v.C: v.alpha * v.W})})
-        for load in loads
-    ]
+    at = {free: split.at.xreplace({v.C: v.alpha * v.W})}
+    here = [load.xreplace({v.C: v.alpha * v.W}).xreplace(at) for load in _split_loads(found, split)]
     total = sp.Add(*here) if found.assumptions.overlap == "serial" else here[0]
     total = sp.powsimp(total)
     return total.xreplace({v.alpha: v.C / v.W}) if {v.C, v.W} & found.question.symbols else total
 
 
-def _loads(found: Threshold, name: str, where: tuple[str, ...]) -> list[sp.Expr]:
-    every = {cost.name: cost for cost in pass_terms(found.strategy, found.assumptions)}
-    terms = {term.where: term.load for term in every[name].terms}
-    return [terms[w] for w in where]
+def _split_loads(found: Threshold, split: Split) -> list[sp.Expr]:
+    """The loads that a split balances, each of its own pass, the mesh expressed through the chips.
+
+    Read off the declaration, not from the threshold.
+    """
+    given, _ = mesh_in_terms_of_chips(found.strategy, found.question, found.fixed)
+    every = pass_terms(found.strategy, found.assumptions)
+    loads = {(cost.name, term.where): term.load for cost in every for term in cost.terms}
+    return [loads[term].xreplace(dict(given)) for term in split.terms]
+
+
+def _split_of(step: Step) -> Split:
+    """The split that a step speaks of."""
+    return next(
+        s
+        for s in step.threshold.splits
+        if ("+".join(s.passes), "+".join(s.where)) == (step.passes, step.where)
+    )
 
 
 def _threshold_step(found: Threshold) -> Step:
@@ -214,7 +236,7 @@ def _state(found: Threshold) -> sp.Expr:
     state = found.strategy.state
     if state is None:
         raise ProofError(f"{found.strategy.name} does not say what state a chip holds")
-    return state.xreplace(found.assumptions.constants)
+    return state.xreplace(found.assumptions.constants | chips_asked(found.strategy, found.question))
 
 
 def _capacity_step(found: Threshold) -> Step:
@@ -240,6 +262,8 @@ def prove(step: Step) -> str:
         return proved_equal(left, v.N, where)
     if step.kind == "split":
         return _prove_split(step, where)
+    if step.kind == "best":
+        return _prove_best(step, where)
     return _prove_times(step, where)
 
 
@@ -249,24 +273,9 @@ def _prove_times(step: Step, where: str) -> str:
     cost = next(c for c in pass_terms(found.strategy, found.assumptions) if c.name == step.passes)
     times: dict[sp.Symbol, sp.Expr] = {v.T_math: cost.seconds, v.alpha: v.C / v.W}
     times |= {_time(term.where): term.seconds for term in cost.terms}
-    if step.kind == "best":
-        names = step.where.split("+")
-        given, free = mesh_in_terms_of_chips(found.strategy, found.question, found.fixed)
-        split = next(s for s in found.splits if "+".join(s.where) == step.where)
-        at = {free: split.at.xreplace({v.alpha: v.C / v.W})}
-        here = [_times_of(cost, name).xreplace(dict(given)).xreplace(at) for name in names]
-        if found.assumptions.overlap == "concurrent":
-            proved_equal(
-                here[0].xreplace(found.assumptions.constants),
-                here[-1].xreplace(found.assumptions.constants),
-                where,
-            )
-            here = here[:1]
-        times[v.T_comms] = sp.Add(*here)
-        times[v.T_math] = cost.seconds.xreplace(dict(given)).xreplace(at)
     if step.kind == "implied":
         _prove_implied(step, where)
-    bind = found.assumptions.constants if step.kind in ("load", "best", "implied") else {}
+    bind = found.assumptions.constants if step.kind in ("load", "implied") else {}
     sides = [side.xreplace(times).xreplace(bind) for side in (step.claim.lhs, step.claim.rhs)]
     return proved_equal(sides[0], sides[1], where)
 
@@ -281,21 +290,28 @@ def _prove_implied(step: Step, where: str) -> None:
                 raise ProofError(f"{where}: {tex.text(step.claim)} asks more than {cost.name}")
 
 
-def _times_of(cost: PassTerms, name: str) -> sp.Expr:
-    return next(term.seconds for term in cost.terms if term.where == name)
+def _prove_best(step: Step, where: str) -> str:
+    """At the split the loads are equal and the claimed ratio is theirs, or it is their sum."""
+    found = step.threshold
+    split = _split_of(step)
+    at = {split.symbol: split.at.xreplace({v.alpha: v.C / v.W})}
+    here = [load.xreplace(at) for load in _split_loads(found, split)]
+    if found.assumptions.overlap == "concurrent":
+        proved_equal(here[0], here[-1], where)
+        here = here[:1]
+    times = {v.T_comms: sp.Add(*here) * v.T_math, v.alpha: v.C / v.W}
+    sides = [side.xreplace(times) for side in (step.claim.lhs, step.claim.rhs)]
+    return proved_equal(sides[0], sides[1], where)
 
 
 def _prove_split(step: Step, where: str) -> str:
     """At the claimed split the loads are equal, or their derivative is zero and the second one
     positive."""
     found = step.threshold
-    given, free = mesh_in_terms_of_chips(found.strategy, found.question, found.fixed)
+    _, free = mesh_in_terms_of_chips(found.strategy, found.question, found.fixed)
     if step.claim.lhs != free:
         raise ProofError(f"{where}: expected a value of {free}, found {step.claim}")
-    loads = [
-        load.xreplace(dict(given))
-        for load in _loads(found, step.passes, tuple(step.where.split("+")))
-    ]
+    loads = _split_loads(found, _split_of(step))
     at = {free: step.claim.rhs.xreplace({v.alpha: v.C / v.W})}
     if found.assumptions.overlap == "concurrent":
         first, second = (load.xreplace(at) for load in loads)

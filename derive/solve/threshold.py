@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
-from derive.cost.strategies import Strategy
+from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError
 from derive.solve.binding import Answer, Giver, answers
 from derive.solve.conditions import Condition, Split
 from derive.solve.powers import Range, solved
-from derive.solve.question import Question, held, question
+from derive.solve.question import Question, chips_asked, held, question
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def threshold(
     by name (overlap="serial"). Raises NotClosedForm where there is no readable closed form and
     DeriveError where the condition does not involve what is asked.
     """
+    strategy = as_strategy(strategy)
     assumptions = assume(assumptions, **changes)
     what = question(asked)
     if what.symbols & {v.P, v.M_hbm, v.s_P}:
@@ -162,7 +163,7 @@ def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
 
 
 def _splitin_alpha(split: Split, what: Question) -> Split:
-    return Split(split.symbol, in_alpha(split.at, what), split.passes, split.where)
+    return replace(split, at=in_alpha(split.at, what))
 
 
 def _strictest(bounds: list[Bound]) -> tuple[Bound, ...]:
@@ -188,7 +189,8 @@ def _implies(strong: Bound, weak: Bound) -> bool:
 def _capacity(strategy: Strategy, what: Question, assumptions: Assumptions) -> Threshold:
     if strategy.state is None:
         raise DeriveError(f"{strategy.name} does not say what state a chip holds")
-    load = (strategy.state / v.M_hbm).xreplace(assumptions.constants)
+    constants = assumptions.constants | chips_asked(strategy, what)
+    load = (strategy.state / v.M_hbm).xreplace(constants)
     unknown_symbol = sp.Dummy("q", positive=True)
     found = solved(load.xreplace({what.main: unknown_symbol / what.rest}), unknown_symbol)
     condition = Condition(("every",), ("memory",), (load,))

@@ -1,0 +1,32 @@
+"""The book: figures, claims, tables and plots of its chapters, rendered and checked."""
+
+from __future__ import annotations
+
+from derive.book.chapter import Chapter
+from derive.book.plots import Plot
+from derive.book.tables import cell, math
+from derive.notation.printed import (
+    binary,
+    decimals,
+    exact,
+    integer,
+    percent,
+    scientific,
+    si,
+    significant,
+)
+
+__all__ = [
+    "Chapter",
+    "Plot",
+    "binary",
+    "cell",
+    "decimals",
+    "exact",
+    "integer",
+    "math",
+    "percent",
+    "scientific",
+    "si",
+    "significant",
+]

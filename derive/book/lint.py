@@ -1,0 +1,297 @@
+"""The lint of a rendered chapter: numbers without a figure, figures without a source, broken links.
+
+Markdown is read by markdown-it. Digits that a figure printed are hidden from it as letters, so
+every digit that it finds in prose is one that somebody typed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from derive.book import mathlint
+from derive.book.marks import Rendered, Span, hidden, revealed
+from derive.notation.errors import DeriveError, nearest, quoted
+
+SUPPORTING = frozenset({"cite", "derived"})
+SUPPORTED = frozenset({"show", "claim"})
+_PRINTED = SUPPORTED | {"require", "given", "cell", "ref", "cite", "formula", "derivation", "block"}
+_WHOLE = frozenset({"condition", "derivation", "table", "block"})
+_NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
+_TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
+_ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
+_DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mistake at a line of the rendered text, counted from 0."""
+
+    line: int
+    text: str
+    typed: str = ""
+
+
+def lint(
+    rendered: Rendered, names: Sequence[str], anchored: Set[str] = frozenset(), files: Any = None
+) -> list[tuple[int, str]]:
+    """Template line and text of everything wrong with a rendered chapter, in the order of lines.
+
+    `names` hold digits that are no figures; `files(path)` says whether a relative link resolves.
+    Raises DeriveError where markdown-it is not installed.
+    """
+    text = _digits_hidden(rendered)
+    tokens = _markdown().parse(text)
+    lines = text.split("\n")
+    starts = [0]
+    for line in rendered.text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    found = [
+        *_prose(tokens, names, lines),
+        *_supported(tokens, rendered, starts),
+        *_links(tokens, text, anchored, files),
+        *_structure(tokens, lines),
+        *mathlint.math(tokens, Found),
+        *_whole(rendered, starts),
+    ]
+    located = [(_origin(rendered, starts, f), revealed(f.text)) for f in found]
+    return sorted(dict.fromkeys(located), key=lambda problem: problem[0])
+
+
+def _markdown() -> Any:
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError:
+        raise DeriveError(
+            "markdown-it-py checks the chapters and is not installed; pip install -e '.[book]'"
+        ) from None
+    return MarkdownIt("commonmark").enable("table")
+
+
+def _digits_hidden(rendered: Rendered) -> str:
+    parts, cursor = [], 0
+    for span in rendered.spans:
+        if span.mark.kind in _PRINTED or span.mark.kind == "condition":
+            start, end = max(span.start, cursor), max(span.end, cursor)
+            parts += [rendered.text[cursor:start], hidden(rendered.text[start:end])]
+            cursor = end
+    return "".join(parts) + rendered.text[cursor:]
+
+
+def _origin(rendered: Rendered, starts: Sequence[int], found: Found) -> int:
+    """The template line of a mistake: of the very characters where they can be found."""
+    start = starts[min(found.line, len(starts) - 2)]
+    end = starts[min(found.line + 1, len(starts) - 1)]
+    if not found.typed:
+        return rendered.line_at(start)
+    for at in re.finditer(re.escape(found.typed), rendered.text[start:end]):
+        inside = any(
+            s.mark.kind in _PRINTED and s.start <= start + at.start() < s.end
+            for s in rendered.spans
+        )
+        if not inside:
+            return rendered.line_at(start + at.start())
+    return rendered.line_at(start)
+
+
+# --- digits
+
+
+def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) -> Iterator[Found]:
+    known = _names(names)
+    for index, token in enumerate(tokens):
+        if token.type == "html_block":
+            yield from _digits(_TAG.sub(_same_lines, token.content), known, token.map[0], lines)
+        if token.type != "inline" or tokens[index - 1].type == "heading_open":
+            continue
+        yield from _digits(_flat(token.children), known, token.map[0], lines)
+        for child in token.children:
+            if child.type == "image":
+                yield from _digits(child.content, known, token.map[0], lines)
+
+
+def _same_lines(found: re.Match[str]) -> str:
+    return "\n" * found[0].count("\n")
+
+
+def _names(names: Sequence[str]) -> re.Pattern[str] | None:
+    longest = sorted(names, key=lambda name: (-len(name), name))
+    if not longest:
+        return None
+    joined = "|".join(r"\s+".join(map(re.escape, name.split())) for name in longest)
+    return re.compile(rf"(?<![^\W_])(?:{joined})(?![^\W_])")
+
+
+def _flat(children: Sequence[Any]) -> str:
+    """The prose of a paragraph with its line ends; what is no prose is one character."""
+    parts, depth = [], 0
+    for child in children:
+        if child.type in ("softbreak", "hardbreak"):
+            parts.append("\n")
+            continue
+        depth -= child.type == "link_close"
+        if child.type == "text":
+            parts.append(_NOTHING if depth else child.content)
+        elif child.type in ("code_inline", "html_inline", "image"):
+            parts.append(_NOTHING)
+        depth += child.type == "link_open"
+    return "".join(parts)
+
+
+def _digits(
+    text: str, names: re.Pattern[str] | None, first: int, lines: Sequence[str]
+) -> Iterator[Found]:
+    if names is not None:
+        text = names.sub(_same_lines_named, text)
+    for word in re.finditer(r"\S+", text):
+        typed = word[0].strip(f"{_NOTHING}.,;:!?()[]\"'*_")
+        if not any(unicodedata.category(c) in ("Nd", "No", "Nl") for c in typed):
+            continue
+        line = first + text.count("\n", 0, word.start())
+        line = next((n for n in range(line, len(lines)) if typed in lines[n]), line)
+        yield Found(
+            line,
+            f"the number {quoted(revealed(typed))} is typed in prose: print it by show, claim, "
+            f"require or given, or declare it as a name",
+            typed,
+        )
+
+
+def _same_lines_named(found: re.Match[str]) -> str:
+    return _NOTHING + "\n" * found[0].count("\n")
+
+
+# --- citations
+
+
+def _supported(tokens: Sequence[Any], rendered: Rendered, starts: Sequence[int]) -> Iterator[Found]:
+    """Each paragraph, list item or table that holds a figure holds a citation or "derived"."""
+    for token in tokens:
+        if token.type not in ("paragraph_open", "table_open") or token.map is None:
+            continue
+        begin, end = starts[token.map[0]], starts[min(token.map[1], len(starts) - 1)]
+        inside = [s for s in rendered.spans if begin <= s.start < end]
+        figures = [s for s in inside if s.mark.kind in SUPPORTED]
+        if figures and not any(s.mark.kind in SUPPORTING for s in inside):
+            kind = "table" if token.type == "table_open" else "paragraph"
+            line = _line_of(starts, figures[0].start)
+            text = f"a {kind} prints {_listed(figures)} without a citation or the mark derived"
+            yield Found(line, text, rendered.text[figures[0].start : figures[0].end])
+
+
+def _listed(spans: Sequence[Span]) -> str:
+    return ", ".join(dict.fromkeys(span.mark.name for span in spans))
+
+
+def _line_of(starts: Sequence[int], position: int) -> int:
+    return bisect_right(starts, position) - 1
+
+
+# --- links
+
+
+def _links(tokens: Sequence[Any], text: str, anchored: Set[str], files: Any) -> Iterator[Found]:
+    anchors = {*anchored, *_slugs(tokens)}
+    for token in tokens:
+        if token.type == "html_block":
+            anchors |= {revealed(a) for a in _ANCHOR.findall(token.content)}
+        for child in token.children or ():
+            if child.type == "html_inline":
+                anchors |= {revealed(a) for a in _ANCHOR.findall(child.content)}
+    for token in tokens:
+        for child in token.children or ():
+            target = child.attrs.get("href") if child.type == "link_open" else None
+            target = child.attrs.get("src") if child.type == "image" else target
+            if target is None:
+                continue
+            target = revealed(unquote(str(target)))
+            if problem := _unresolved(target, anchors, files):
+                yield Found(token.map[0], problem)
+
+
+def _unresolved(target: str, anchors: Set[str], files: Any) -> str:
+    if target.startswith("#"):
+        if target[1:] in anchors:
+            return ""
+        close = nearest(target[1:], anchors)
+        hint = f"; did you mean #{close[0]}?" if close else ""
+        return f"no anchor {quoted(target)} in this chapter{hint}"
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:|//", target):
+        return ""
+    path = target.partition("#")[0]
+    if not path:
+        return "a link without a target"
+    if files is not None and not files(path):
+        return f"no file {quoted(path)} beside this chapter"
+    return ""
+
+
+def _slugs(tokens: Sequence[Any]) -> Iterator[str]:
+    """The anchors that GitHub gives to headings."""
+    seen: dict[str, int] = {}
+    for index, token in enumerate(tokens):
+        if token.type != "inline" or tokens[index - 1].type != "heading_open":
+            continue
+        words = "".join(c.content for c in token.children if c.type in ("text", "code_inline"))
+        slug = re.sub(r"[^\w\- ]", "", revealed(words).strip().lower()).replace(" ", "-")
+        count = seen.get(slug, 0)
+        seen[slug] = count + 1
+        yield f"{slug}-{count}" if count else slug
+
+
+# --- structure
+
+
+def _structure(tokens: Sequence[Any], lines: Sequence[str]) -> Iterator[Found]:
+    covered: set[int] = set()
+    for token in tokens:
+        if token.type in ("table_open", "fence", "code_block", "html_block"):
+            covered |= set(range(*token.map))
+        if token.type == "fence" and not _closed(token, lines):
+            yield Found(token.map[0], f"the fence {token.markup} is never closed")
+        if token.type == "table_open":
+            yield from _cells(lines, *token.map)
+    for number, line in enumerate(lines):
+        if number not in covered and _DELIMITER.match(line):
+            yield Found(number, "no table: its header has another number of cells")
+
+
+def _closed(token: Any, lines: Sequence[str]) -> bool:
+    first, end = token.map
+    last = lines[end - 1].lstrip(" >").rstrip()
+    return end - first >= 2 and last.startswith(token.markup) and not last.strip(token.markup[0])
+
+
+def _cells(lines: Sequence[str], first: int, end: int) -> Iterator[Found]:
+    wanted = _count(lines[first])
+    for number in range(first + 1, end):
+        if (count := _count(lines[number])) != wanted:
+            yield Found(number, f"a table row of {count} cells under a header of {wanted}")
+
+
+def _count(line: str) -> int:
+    core = line.strip().lstrip(">").strip()
+    core = core.removeprefix("|")
+    core = core[:-1] if core.endswith("|") and not core.endswith("\\|") else core
+    return len(re.findall(r"(?<!\\)\|", core)) + 1
+
+
+def _whole(rendered: Rendered, starts: Sequence[int]) -> Iterator[Found]:
+    """A block stands alone between empty lines."""
+    text = rendered.text
+    for span in rendered.spans:
+        if span.mark.kind not in _WHOLE:
+            continue
+        before, after = text[: span.start], text[span.end :]
+        alone = (not before or before.endswith("\n\n")) and (
+            span.mark.kind == "condition" or after in ("", "\n") or after.startswith("\n\n")
+        )
+        if not alone:
+            line = _line_of(starts, span.start)
+            text_of = f"{span.mark.kind} {span.mark.name} needs an empty line before and after it"
+            yield Found(line, text_of)

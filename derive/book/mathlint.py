@@ -1,0 +1,94 @@
+"""The lint of math in a rendered chapter: only what GitHub is known to print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from derive.book.marks import revealed
+from derive.notation import tex
+from derive.notation.errors import DeriveError
+
+Make = Callable[[int, str, str], Any]
+
+
+def math(tokens: Sequence[Any], found: Make) -> Iterator[Any]:
+    """Each formula that GitHub would reject or not recognise, as `found(line, text, typed)`."""
+    after = -1
+    for token in tokens:
+        if token.type == "fence" and token.info.strip() == "math":
+            yield from _block(token, after, found)
+            after = token.map[1]
+        elif token.type == "inline":
+            yield from _inline(token, found)
+
+
+def _block(token: Any, after: int, found: Make) -> Iterator[Any]:
+    line = token.map[0]
+    if token.level:
+        yield found(line, "a block of math stands at the left margin, outside lists and quotes", "")
+    if after == line:
+        yield found(line, "two blocks of math need an empty line between them", "")
+    try:
+        tex.block(revealed(token.content))
+    except DeriveError as error:
+        yield found(line, str(error), "")
+
+
+def _inline(token: Any, found: Make) -> Iterator[Any]:
+    children = token.children
+    line, depth = token.map[0], 0
+    for index, child in enumerate(children):
+        if child.type in ("softbreak", "hardbreak"):
+            line += 1
+        depth += (child.type == "link_open") - (child.type == "link_close")
+        before = children[index - 1].content if index else ""
+        after = children[index + 1].content if index + 1 < len(children) else ""
+        if child.type == "code_inline" and before.endswith("$") and after.startswith("$"):
+            yield from _formula(child.content, before[:-1], after[1:], depth, line, found)
+        elif child.type == "text":
+            text = child.content
+            if _opens(children, index - 1):
+                text = text.removeprefix("$")
+            if _opens(children, index + 1):
+                text = text.removesuffix("$")
+            quoted = (
+                text == "$"
+                and 0 < index < len(children) - 1
+                and before.startswith("<span")
+                and after == "</span>"
+            )
+            if "$" in text and not quoted:
+                yield found(
+                    line,
+                    "a bare dollar: write math as $`...`$, and money as USD or <span>$</span>",
+                    "$",
+                )
+
+
+def _opens(children: Sequence[Any], index: int) -> bool:
+    """Whether the child at `index` is code between dollars."""
+    if not 0 < index < len(children) - 1 or children[index].type != "code_inline":
+        return False
+    before, after = children[index - 1], children[index + 1]
+    return bool(
+        before.type == after.type == "text"
+        and before.content.endswith("$")
+        and after.content.startswith("$")
+    )
+
+
+def _formula(
+    source: str, before: str, after: str, depth: int, line: int, found: Make
+) -> Iterator[Any]:
+    typed = revealed(source)
+    if depth:
+        yield found(line, f"math inside a link: {typed}", typed)
+    if before and not (before[-1].isspace() or before[-1] in "([|—"):
+        yield found(line, f"math needs a space before it, found {before[-1]!r}: {typed}", typed)
+    if after and (after[0].isalnum() or after[0] in "$_"):
+        yield found(line, f"math needs a space after it, found {after[0]!r}: {typed}", typed)
+    try:
+        tex.inline(typed)
+    except DeriveError as error:
+        yield found(line, str(error), typed)

@@ -1,0 +1,186 @@
+"""Every figure of the book as data, and the tree of one figure down to its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from derive import facts
+from derive.book.figures import Figure, told
+from derive.book.load import folders
+from derive.book.problems import BookError, Problem
+from derive.book.render import Result, render
+from derive.notation.errors import DeriveError, nearest, quoted, unknown
+from derive.notation.quantity import Quantity
+from derive.notation.rounding import fraction
+
+_BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
+
+
+def figures(root: Path) -> list[dict[str, Any]]:
+    """Every figure of the book, in order, ready for JSON.
+
+    Values are numbers, integers where they are whole. `printed` is what the chapter prints: the
+    author's first words for a claim, requirement or given. `inputs` are the inputs of the formula,
+    or the figure itself where it has none. Raises BookError for a chapter that cannot be rendered.
+    """
+    return [
+        _record(result, figure)
+        for result in _results(root)
+        for figure in result.chapter.figures.values()
+    ]
+
+
+def listing(root: Path) -> str:
+    """Every figure of the book as text: name, kind, what is printed and whether it holds."""
+    rows = [
+        (
+            f"{r['chapter']}.{r['name']}",
+            r["kind"],
+            r["printed"] + ("" if r["holds"] else "  DOES NOT HOLD"),
+        )
+        for r in figures(root)
+    ]
+    wide = max((len(name) for name, _, _ in rows), default=0)
+    return "\n".join(f"{name:<{wide}}  {kind:<7}  {text}".rstrip() for name, kind, text in rows)
+
+
+def _results(root: Path) -> Iterator[Result]:
+    problems: list[Problem] = []
+    results = []
+    for folder in folders(root):
+        try:
+            results.append(render(folder))
+        except BookError as error:
+            problems += error.problems
+    if problems:
+        raise BookError(*problems)
+    yield from results
+
+
+def _record(result: Result, figure: Figure) -> dict[str, Any]:
+    quantity = figure.quantity
+    sides = [quantity] if quantity is not None else []
+    formula = quantity.formula if quantity is not None else ""
+    if figure.relation is not None:
+        sides = [figure.relation.left, figure.relation.right]
+        left, right = (side.formula or side.name or told(side) for side in sides)
+        formula = f"{left} {figure.relation.sign} {right}"
+    elif figure.kind == "require":
+        formula = formula or figure.because
+    return {
+        "chapter": result.chapter.number,
+        "name": figure.name,
+        "value": _number(quantity) if quantity is not None else None,
+        "unit": str(quantity.unit) if quantity is not None else "",
+        "printed": result.words.get(figure.name, ""),
+        "kind": figure.kind,
+        "holds": result.holding.get(figure.name, figure.kind in ("shown", "claim", "given")),
+        "formula": formula,
+        "inputs": [entry for side in sides for entry in _inputs(side, figure.name)],
+    }
+
+
+def _inputs(of: Quantity, name: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "symbol": symbol,
+            "value": _number(given),
+            "unit": str(given.unit),
+            "of": given.of,
+            "source": given.source,
+            "status": given.status,
+        }
+        for symbol, given in of.inputs or ((of.name or name, of),)
+    ]
+
+
+def _number(of: Quantity) -> int | float:
+    value = fraction(of.value)
+    return value.numerator if value.denominator == 1 else float(value)
+
+
+def why(root: Path, name: str) -> str:
+    """The tree of "06.alpha-v5p": its formula, the formulas of its inputs, and so on down to
+    readings with their sources, which are listed below.
+
+    Raises UnknownName, offering near names, where the book has no such figure.
+    """
+    number, dot, wanted = name.partition(".")
+    if not dot or not number.isdigit():
+        raise DeriveError(f"expected CHAPTER.FIGURE, such as 06.alpha-v5p, found {quoted(name)}")
+    (folder,) = folders(root, [number])
+    result = render(folder)
+    known = result.chapter.figures
+    if wanted not in known:
+        close = [f"{folder.number}.{match}" for match in nearest(wanted, known)]
+        raise unknown("figure", name, close or [f"{folder.number}.{key}" for key in known])
+    figure = known[wanted]
+    lines = [_headline(result, figure)]
+    for side in _sides(figure):
+        lines += _tree(side, set())
+    cited = dict.fromkeys(figure.cite)
+    for side in _sides(figure):
+        cited |= dict.fromkeys(key for key in _keys(side))
+    for source in facts.sources():
+        if source.key in cited:
+            place = f", {source.address}" if source.address else ""
+            dated = f", {source.dated}" if source.dated != "undated" else ""
+            lines.append(f"[{source.key}] {source.title}, {source.publisher}{dated}{place}")
+    return "\n".join(lines)
+
+
+def _headline(result: Result, figure: Figure) -> str:
+    printed = result.words.get(figure.name, "not printed")
+    line = f"{result.chapter.number}.{figure.name}  {figure.kind}  {quoted(printed, 120)}"
+    if figure.kind == "claim":
+        line += f"  by rule {figure.check}"
+    if figure.kind != "shown":
+        holds = result.holding.get(figure.name, figure.kind != "require" or figure.holds())
+        line += "  holds" if holds else "  DOES NOT HOLD"
+    if figure.relation is not None:
+        line += f": {figure.relation}"
+    return f"{line}: {figure.because}" if figure.because else line
+
+
+def _sides(figure: Figure) -> list[Quantity]:
+    if figure.relation is not None:
+        return [figure.relation.left, figure.relation.right]
+    return [figure.quantity] if figure.quantity is not None else []
+
+
+def _keys(of: Quantity) -> Iterator[str]:
+    stack, seen = [of], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.source:
+            yield node.source
+        stack.extend(child for _, child in node.inputs)
+
+
+def _tree(of: Quantity, seen: set[int], name: str = "") -> list[str]:
+    """The lines of a quantity and, drawn below it, of its inputs; each sub-tree once."""
+    name = name or of.name or "value"
+    head = f"{name} = {of.formula} = {told(of)}" if of.formula else f"{name} = {told(of)}"
+    origin = ", ".join(p for p in (of.of, of.basis, _cited(of), of.status) if p)
+    head += f"  ({origin})" if origin else ""
+    if of.inputs and id(of) in seen:
+        return [f"{head}, as above"]
+    seen.add(id(of))
+    lines = [head]
+    for index, (child, given) in enumerate(of.inputs):
+        last = index == len(of.inputs) - 1
+        first, *rest = _tree(given, seen, child)
+        lines.append((_LAST if last else _BRANCH) + first)
+        lines += [(_GAP if last else _PIPE) + line for line in rest]
+    return lines
+
+
+def _cited(of: Quantity) -> str:
+    if not of.source:
+        return of.where
+    return f"[{of.source}] {of.where}".rstrip()

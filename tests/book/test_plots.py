@@ -1,0 +1,150 @@
+"""Plots: the value, its digest, and when a file is drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from derive.book import drawing
+from derive.book.plots import Plot, is_current, signed
+from derive.notation.errors import DeriveError
+from derive.notation.quantity import number
+
+DECLARED = 'chapter.plot("p", Plot("Title", "x", "y", [("a", [1, 2], {ys})]), alt="A line")'
+TEMPLATE = '<< plot("p") >>\n'
+
+
+def plot(**changes):
+    values = {"title": "t", "x": "x", "y": "y", "series": [("a", [1, 2], [3, 4])], **changes}
+    return Plot(**values)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Drawing without matplotlib; the list of what was drawn."""
+    made = []
+
+    def draw(value):
+        made.append(value)
+        return signed(value, b"<?xml?>\n<svg>" + value.title.encode() + b"</svg>\n")
+
+    monkeypatch.setattr(drawing, "draw", draw)
+    return made
+
+
+def test_data_are_rounded_so_that_digests_agree_between_machines():
+    third = plot(series=[("a", [1, 2], [1 / 3, 0.1 + 0.2])])
+    assert third == plot(series=[("a", (1.0, 2.0), (0.333333333, 0.3))])
+    assert third.digest == plot(series=[("a", [1, 2], [0.33333301, 0.3])]).digest
+    assert third.digest == "1819486535ab548e849a35865157e0d253ebb5ee1cf45c8d892901ad25a61234"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": "u"}, {"x": "u"}, {"y": "u"}, {"log_x": True}, {"log_y": True},
+        {"series": [("b", [1, 2], [3, 4])]}, {"series": [("a", [1, 2], [3, 5])]},
+        {"vertical": [("v", 1)]}, {"horizontal": [("v", 1)]},
+    ],
+)  # fmt: skip
+def test_everything_that_is_shown_is_in_the_digest(change):
+    assert plot(**change).digest != plot().digest
+
+
+def test_quantities_can_be_plotted():
+    assert plot(vertical=[("v", number("2.5"))]).vertical[0].at == 2.5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"series": []}, "plot 't' has no series"),
+        ({"series": [("a", [1], [1, 2])]}, "1 x values and 2 y values"),
+        ({"series": [("a", [], [])]}, "0 x values"),
+        ({"series": [("a", [1], [float("nan")])]}, "expected a finite number, found nan"),
+        ({"series": [("a", [1], ["x"])]}, "expected a number, found 'x'"),
+        ({"log_x": True, "series": [("a", [0], [1])]}, "expected a positive finite number"),
+        ({"log_y": True, "horizontal": [("h", -1)]}, "expected a positive finite number"),
+    ],
+)
+def test_bad_data(change, message):
+    with pytest.raises(DeriveError, match=message):
+        plot(**change)
+
+
+def test_a_plot_is_frozen():
+    with pytest.raises(AttributeError):
+        plot().title = "u"
+
+
+def test_a_file_is_current_only_as_it_was_drawn():
+    file = signed(plot(), b"<?xml?>\n<svg/>\n")
+    assert is_current(plot(), file)
+    assert not is_current(plot(title="u"), file)
+    assert not is_current(plot(), file.replace(b"<svg/>", b"<svg />"))
+    assert not is_current(plot(), file[:-3])
+    assert not is_current(plot(), b"<?xml?>\n<svg/>\n")
+    assert not is_current(plot(), None)
+
+
+def test_only_changed_plots_are_drawn(book, drawn):
+    text = book.built(TEMPLATE, DECLARED.format(ys=[1, 2]))
+    assert "![A line](p.svg)" in text
+    assert len(drawn) == 1
+    before = book.files()
+    assert book.run() == (0, "06-mesh: unchanged\n", "")
+    assert len(drawn) == 1 and book.files() == before
+    book.write(TEMPLATE, DECLARED.format(ys=[1, 3]))
+    assert book.run() == (0, "06-mesh: wrote p.svg\n", "")
+    assert len(drawn) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda path: path.unlink(), "is missing"),
+        (lambda path: path.write_bytes(path.read_bytes() + b" "), "was edited after it was drawn"),
+        (lambda path: path.write_bytes(b"<svg/>"), "shows other data than figures.py declares"),
+    ],
+)
+def test_check_tells_what_is_wrong_with_a_plot(book, drawn, change, why):
+    book.built(TEMPLATE, DECLARED.format(ys=[1, 2]))
+    change(book.folder() / "p.svg")
+    before = book.files()
+    code, out, err = book.run("--check")
+    assert (code, err) == (1, "")
+    assert out == f"chapters/06-mesh/p.svg  {why}\nrun: python build.py\n"
+    assert book.files() == before and len(drawn) == 1
+    assert book.run()[0] == 0
+    assert book.run("--check")[0] == 0
+
+
+def test_drawing_fails_and_nothing_is_written(book, monkeypatch):
+    def draw(value):
+        raise DeriveError("no ink")
+
+    monkeypatch.setattr(drawing, "draw", draw)
+    assert book.refused(TEMPLATE, DECLARED.format(ys=[1, 2])) == "no ink\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [(0.01, "0.01"), (1.0, "1"), (1000000.0, "1,000,000"), (-5.0, "\u22125"), (0.1 + 0.2, "0.3"),
+     (0.0, "0")],
+)  # fmt: skip
+def test_ticks_are_plain_numbers(value, label):
+    assert drawing.tick(value) == label
+
+
+def test_matplotlib_draws_the_same_bytes_twice_without_date_or_version():
+    value = plot(
+        title="α & <x>", vertical=[("v", 1.5)], horizontal=[("h", 3.5)], log_x=True, log_y=True,
+        series=[("a", [1, 2, 4], [3, 4, 9]), ("b", [1, 2, 4], [1, 2, 3])],
+    )  # fmt: skip
+    first = drawing.draw(value)
+    assert first == drawing.draw(value)
+    assert is_current(value, first)
+    text = first.decode()
+    assert text.startswith("<?xml") and text.rstrip().endswith("</svg>")
+    assert "<!-- 0.1 -->" not in text and "<!-- 1 -->" in text and "mathdefault" not in text
+    assert "dc:date" not in text and "Matplotlib v" not in text
+    assert not any(line != line.rstrip() for line in text.split("\n"))

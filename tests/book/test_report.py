@@ -1,0 +1,126 @@
+"""The figures as data, and the tree of one figure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from derive.book import report
+from derive.notation.errors import DeriveError, UnknownName
+
+FIGURES = """
+v5p = chapter.chip("tpu-v5p")
+alpha = evaluated(v.C / v.W, v5p.bindings(), name="alpha")
+chapter.shown("alpha-v5p", alpha, integer())
+chapter.claim("twice", alpha * 2)
+chapter.require("more", alpha, ">", 2000)
+chapter.require("order", holds=True, because="sorted by hand")
+chapter.given("batch", number(4096, token), cite=["SB5"])
+"""
+TEMPLATE = """<< show("alpha-v5p") >> << claim("twice", "about {twice}") >> << derived >>
+<< require("more", "more") >> << require("order", "sorted") >> << given("batch", "4,096 tokens") >>
+"""
+FIELDS = ["chapter", "name", "value", "unit", "printed", "kind", "holds", "formula", "inputs"]
+
+
+def records(book, twice="5,100"):
+    book.write(TEMPLATE.format(twice=twice), FIGURES)
+    return {r["name"]: r for r in report.figures(book.root)}
+
+
+def test_fields_and_values(book):
+    found = records(book)
+    assert json.loads(json.dumps(found)) == found
+    assert [list(record) for record in found.values()] == [FIELDS] * 5
+    assert [r["kind"] for r in found.values()] == ["shown", "claim", "require", "require", "given"]
+    shown = found["alpha-v5p"]
+    assert shown == {
+        "chapter": "06", "name": "alpha-v5p", "value": 2550, "unit": "FLOP/byte",
+        "printed": "2,550\u00a0FLOP per byte", "kind": "shown", "holds": True, "formula": "C/W",
+        "inputs": [
+            {"symbol": "C", "value": 459 * 10**12, "unit": "FLOP/second", "of": "tpu-v5p",
+             "source": "SB2", "status": "published"},
+            {"symbol": "W", "value": 18 * 10**10, "unit": "byte/second", "of": "tpu-v5p",
+             "source": "SB2", "status": "published"},
+        ],
+    }  # fmt: skip
+    assert found["twice"]["printed"] == "about 5,100"
+    assert found["more"]["formula"] == "C/W > 2,000\u00a0FLOP per byte"
+    assert [i["symbol"] for i in found["more"]["inputs"]] == ["C", "W", "more"]
+    assert found["order"]["value"] is None and found["order"]["formula"] == "sorted by hand"
+    assert found["batch"]["inputs"][0]["status"] == "given"
+
+
+def test_a_claim_that_does_not_hold_is_told_and_not_raised(book):
+    found = records(book, twice="5,200")
+    assert [r["name"] for r in found.values() if not r["holds"]] == ["twice"]
+    assert found["twice"]["printed"] == "about 5,200"
+    assert "06.twice      claim    about 5,200  DOES NOT HOLD" in report.listing(book.root)
+
+
+def test_listing(book):
+    records(book)
+    assert report.listing(book.root).splitlines()[:2] == [
+        "06.alpha-v5p  shown    2,550\u00a0FLOP per byte",
+        "06.twice      claim    about 5,100",
+    ]
+
+
+def test_the_tree_goes_down_to_the_sources(book):
+    records(book)
+    lines = report.why(book.root, "06.twice").splitlines()
+    assert lines[0] == "06.twice  claim  'about 5,100'  by rule round  holds"
+    assert lines[1] == "value = alpha * 2 = 5,100\u00a0FLOP per byte  (derived)"
+    assert lines[2] == "├─ alpha = C/W = 2,550\u00a0FLOP per byte  (derived)"
+    assert lines[3].startswith("│  ├─ C = 459\u00a0TFLOP/s  (tpu-v5p, ")
+    assert "[SB2]" in lines[3] and lines[3].endswith("published)")
+    assert lines[4].startswith("│  └─ W = 180\u00a0GB/s  (tpu-v5p, bidirectional per axis")
+    assert lines[5] == "└─ 2 = 2  (given)"
+    assert lines[6].startswith("[SB2] How to Scale Your Model, chapter 2")
+    assert len(lines) == 7
+
+
+def test_both_sides_of_a_requirement_and_cited_sources(book):
+    records(book)
+    text = report.why(book.root, "06.more")
+    assert "'more'  holds: 2,550\u00a0FLOP per byte > 2,000\u00a0FLOP per byte\n" in text
+    assert "value = 2,000\u00a0FLOP per byte  (given)" in text
+    assert "[SB5] How to Scale" in report.why(book.root, "6.batch")
+    assert report.why(book.root, "06.order") == (
+        "06.order  require  'sorted'  holds: sorted by hand"
+    )
+
+
+def test_shared_inputs_are_drawn_once(book):
+    figures = """
+x = number(3, name="x") * 1
+for _ in range(30):
+    x = (x + x).named("y")
+chapter.shown("deep", x, integer())
+"""
+    book.write('<< show("deep") >> << derived >>\n', figures)
+    lines = report.why(book.root, "06.deep").splitlines()
+    assert len(lines) < 100
+    assert any(line.endswith("as above") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("06.alpa-v5p", UnknownName, "did you mean 06.alpha-v5p"),
+        ("09.alpha-v5p", UnknownName, "unknown chapter '09'"),
+        ("alpha-v5p", DeriveError, "expected CHAPTER.FIGURE"),
+        ("06", DeriveError, "expected CHAPTER.FIGURE"),
+    ],
+)
+def test_unknown_figures(book, name, kind, message):
+    records(book)
+    with pytest.raises(kind, match=message):
+        report.why(book.root, name)
+
+
+def test_a_chapter_that_does_not_render_is_told(book):
+    book.write("Prose.\n", "1/0")
+    with pytest.raises(DeriveError, match="ZeroDivisionError"):
+        report.figures(book.root)

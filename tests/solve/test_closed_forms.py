@@ -1,0 +1,285 @@
+"""The closed forms as mathematics: each equal to the one worked out by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+import sympy as sp
+
+from derive.cost.strategies import (
+    STRATEGIES,
+    Strategy,
+    cross_pod,
+    data_parallel,
+    fsdp,
+    fsdp_tensor,
+    pipeline,
+    tensor_parallel,
+    weight_reads,
+)  # fmt: skip
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, NotClosedForm
+from derive.notation.symbols import (
+    M_X,
+    M_Y,
+    B,
+    C,
+    D,
+    F,
+    L,
+    M_hbm,
+    N,
+    P,
+    S,
+    W,
+    W_dcn,
+    W_hbm,
+    X,
+    Y,
+    Z,
+    alpha,
+    e,
+    e_g,
+)  # fmt: skip
+from derive.solve.optimum import optimum
+from derive.solve.threshold import threshold
+
+HALF, TWO_THIRDS = sp.Rational(1, 2), sp.Rational(2, 3)
+MIXED = alpha**2 / (M_X * M_Y * F)
+SPLIT = sp.sqrt(B / F * M_X / M_Y * N)
+
+
+def equal(left: sp.Expr, right: sp.Expr) -> bool:
+    """Whether the difference is zero: symbolically, and at random rational points too."""
+    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
+    source = random.Random(str(right))
+    for _ in range(5):
+        point = {s: sp.Rational(source.randint(100, 10**6), 1000) for s in symbols}
+        a, b = (sp.N(side.xreplace(point), 40) for side in (left, right))
+        if abs(a - b) > abs(b) * sp.Float("1e-30"):
+            return False
+    return bool(sp.simplify(left - right) == 0)
+
+
+CLOSED: tuple[tuple[Strategy, sp.Expr, Mapping[str, object], str, sp.Expr], ...] = (
+    # data parallelism and FSDP
+    (data_parallel, B / X, {}, ">=", alpha / M_X),
+    (fsdp, B / X, {}, ">=", alpha / M_X),
+    (fsdp, B / X, {"passes": "forward"}, ">=", alpha / M_X),
+    (fsdp, B / X, {"passes": "backward"}, ">=", alpha / M_X),
+    (fsdp, B / X, {"passes": "backward", "keep": "weights"}, ">=", alpha / M_X / 2),
+    (fsdp, B / X, {"passes": "step", "keep": "weights"}, ">=", TWO_THIRDS * alpha / M_X),
+    (data_parallel, B / X, {"passes": "step"}, ">=", TWO_THIRDS * alpha / M_X),
+    (fsdp, B / X, {"form": "exact"}, ">=", alpha * (1 - 1 / X) / M_X),
+    (fsdp, B / X, {"overlap": "serial"}, ">=", alpha / M_X),
+    (fsdp, B / X, {"wrap": False}, ">=", 2 * alpha / M_X),
+    (fsdp, B / N, {}, ">=", alpha / M_X),
+    (fsdp, N, {}, "<=", B * M_X / alpha),
+    (fsdp, N, {"form": "exact"}, "<=", B * M_X / alpha + 1),
+    (fsdp, X, {}, "<=", B * M_X / alpha),
+    (fsdp, W, {}, ">=", C * X / (B * M_X)),
+    (fsdp, C / W, {}, "<=", B * M_X / X),
+    (fsdp, alpha, {}, "<=", B * M_X / X),
+    # tensor parallelism
+    (tensor_parallel, Y, {}, "<=", M_Y * F / alpha),
+    (tensor_parallel, Y, {"form": "exact"}, "<=", 1 + M_Y * F / alpha),
+    (tensor_parallel, Y, {"passes": "backward"}, "<=", 2 * M_Y * F / alpha),
+    (tensor_parallel, Y, {"passes": "backward", "keep": "none"}, "<=", 4 * M_Y * F / alpha / 3),
+    (tensor_parallel, Y, {"passes": "step"}, "<=", 3 * M_Y * F / alpha / 2),
+    (tensor_parallel, Y, {"precision": "any"}, "<=", 2 * M_Y * F / (e * alpha)),
+    (tensor_parallel, Y, {"precision": "any", "form": "exact"}, "<=", 1 + 2 * M_Y * F / e / alpha),
+    (tensor_parallel, Y, {"precision": "int8"}, "<=", 2 * M_Y * F / alpha),
+    (tensor_parallel, Y, {"precision": "fp4"}, "<=", 4 * M_Y * F / alpha),
+    (tensor_parallel, F, {}, ">=", alpha * Y / M_Y),
+    (tensor_parallel, F, {"form": "exact"}, ">=", alpha * (Y - 1) / M_Y),
+    (tensor_parallel, W, {}, ">=", C * Y / (F * M_Y)),
+    (tensor_parallel, C, {}, "<=", W * F * M_Y / Y),
+    # FSDP + tensor parallelism
+    (fsdp_tensor, B / N, {}, ">=", MIXED),
+    (fsdp_tensor, B / N, {"overlap": "serial"}, ">=", 4 * MIXED),
+    (fsdp_tensor, B / N, {"passes": "forward"}, ">=", MIXED),
+    (fsdp_tensor, B / N, {"passes": "backward"}, ">=", MIXED / 2),
+    (fsdp_tensor, B / N, {"passes": "backward", "keep": "none"}, ">=", 3 * MIXED / 4),
+    (fsdp_tensor, B / N, {"passes": "step"}, ">=", TWO_THIRDS * MIXED),
+    (fsdp_tensor, B / N, {"passes": "step", "keep": "none"}, ">=", 5 * MIXED / 6),
+    (fsdp_tensor, B / N, {"passes": "step", "overlap": "serial"}, ">=", 8 * MIXED / 3),
+    (fsdp_tensor, B / N, {"wrap": False}, ">=", 4 * MIXED),
+    (fsdp_tensor, B / N, {"precision": "any"}, ">=", e**2 * MIXED / 4),
+    (fsdp_tensor, B / N, {"gradients": "fp32"}, ">=", 3 * MIXED / 2),
+    (fsdp_tensor, B, {}, ">=", N * MIXED),
+    (fsdp_tensor, N, {}, "<=", B / MIXED),
+    (fsdp_tensor, N, {"overlap": "serial"}, "<=", B / MIXED / 4),
+    (fsdp_tensor, F, {}, ">=", alpha**2 * N / (B * M_X * M_Y)),
+    (fsdp_tensor, F, {"overlap": "serial"}, ">=", 4 * alpha**2 * N / (B * M_X * M_Y)),
+    (fsdp_tensor, W, {}, ">=", C * sp.sqrt(N / (B * F * M_X * M_Y))),
+    (fsdp_tensor, W, {"overlap": "serial"}, ">=", 2 * C * sp.sqrt(N / (B * F * M_X * M_Y))),
+    (fsdp_tensor, C, {}, "<=", W * sp.sqrt(B * F * M_X * M_Y / N)),
+    (fsdp_tensor, alpha, {}, "<=", sp.sqrt(B * F * M_X * M_Y / N)),
+    (fsdp_tensor, alpha, {"overlap": "serial"}, "<=", sp.sqrt(B * F * M_X * M_Y / N) / 2),
+    (fsdp_tensor, C / W, {}, "<=", sp.sqrt(B * F * M_X * M_Y / N)),
+    (fsdp_tensor, B / X, {}, ">=", alpha / M_X),
+    # pipeline, slices, memory
+    (pipeline, L / Z, {}, ">=", alpha / F),
+    (pipeline, Z, {}, "<=", F * L / alpha),
+    (cross_pod, B / S, {}, ">=", C / W_dcn),
+    (cross_pod, B / S, {"form": "exact"}, ">=", (S - 1) / S * C / W_dcn),
+    (cross_pod, S, {"form": "exact"}, "<=", 1 + B * W_dcn / C),
+    (cross_pod, B / S, {"passes": "step"}, ">=", TWO_THIRDS * C / W_dcn),
+    (cross_pod, B / S, {"gradients": "fp32"}, ">=", 2 * C / W_dcn),
+    (cross_pod, W_dcn, {}, ">=", C * S / B),
+    (weight_reads, B, {}, ">=", C / W_hbm),
+    (weight_reads, B, {"precision": "any"}, ">=", e * C / (2 * W_hbm)),
+    (weight_reads, W_hbm, {}, ">=", C / B),
+    # what fits
+    (data_parallel, P, {}, "<=", M_hbm / 10),
+    (data_parallel, M_hbm, {}, ">=", 10 * P),
+    (data_parallel, P, {"precision": "fp32"}, "<=", M_hbm / 12),
+    (fsdp, P, {}, "<=", X * M_hbm / 10),
+    (fsdp, P / N, {}, "<=", M_hbm / 10),
+    (fsdp_tensor, P, {}, "<=", X * Y * M_hbm / 10),
+    (fsdp_tensor, P / N, {}, "<=", M_hbm / 10),
+    (pipeline, P, {}, "<=", Z * M_hbm / 10),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("strategy", "asked", "assumed", "direction", "expected"),
+    CLOSED,
+    ids=[f"{s.name}-{q}-{'-'.join(map(str, a.values()))}" for s, q, a, _, _ in CLOSED],
+)
+def test_closed_form(
+    strategy: Strategy,
+    asked: sp.Expr,
+    assumed: Mapping[str, object],
+    direction: str,
+    expected: sp.Expr,
+) -> None:
+    found = threshold(strategy, asked, **assumed)
+    assert found.bounds[0].direction == direction
+    assert equal(found.closed_form, expected), found
+
+
+def test_the_gradients_bytes_count_in_the_data_parallel_threshold() -> None:
+    for precision, gradients, factor in (
+        ("fp8", "fp32", 2),
+        ("bf16", "fp32", 2),
+        ("fp8", "same", HALF),
+    ):
+        found = threshold(data_parallel, B / X, precision=precision, gradients=gradients)
+        assert equal(found.closed_form, factor * alpha / M_X)
+    free = threshold(data_parallel, B / X, precision="any")
+    assert equal(free.closed_form, e * alpha / (2 * M_X))
+    assert e_g not in free.closed_form.free_symbols
+
+
+@pytest.mark.parametrize("overlap", ["concurrent", "serial"])
+@pytest.mark.parametrize("form", ["large-n", "exact"])
+def test_a_gate_changes_the_constants(overlap: str, form: str) -> None:
+    """Three matrices: FSDP as before, tensor parallelism half as far again, the rest follows."""
+    given = {"overlap": overlap, "form": form}
+    for of, asked, factor in ((fsdp, B / X, 1), (data_parallel, B / X, 1)):
+        plain, gate = (threshold(of, asked, gated=g, **given).closed_form for g in (False, True))
+        assert equal(gate, factor * plain)
+    plain, gate = (threshold(tensor_parallel, Y, gated=g, **given) for g in (False, True))
+    one = 1 if form == "exact" else 0
+    assert equal(gate.closed_form - one, sp.Rational(3, 2) * (plain.closed_form - one))
+    if form == "large-n":
+        for asked, power in ((B / N, 1), (N, -1), (F, 1), (W, HALF), (C, -HALF), (alpha, -HALF)):
+            plain, gate = (threshold(fsdp_tensor, asked, gated=g, **given) for g in (False, True))
+            assert equal(gate.closed_form, plain.closed_form * TWO_THIRDS**power), asked
+    if form == "large-n" or overlap == "serial":
+        best = [optimum(fsdp_tensor, X, gated=g, **given).at for g in (False, True)]
+        assert equal(best[0], SPLIT)
+        assert equal(best[1], SPLIT * sp.sqrt(TWO_THIRDS))
+
+
+def test_the_degree_of_the_mixed_strategy_is_bounded_on_both_sides() -> None:
+    concurrent = threshold(fsdp_tensor, Y)
+    assert [b.direction for b in concurrent.bounds] == [">=", "<="]
+    low, high = (b.expr for b in concurrent.bounds)
+    assert equal(low, N * alpha / (B * M_X))
+    assert equal(high, M_Y * F / alpha)
+    exact = threshold(fsdp_tensor, Y, form="exact")
+    assert equal(exact.bounds[0].expr, N / (B * M_X / alpha + 1))
+    assert equal(exact.bounds[1].expr, 1 + M_Y * F / alpha)
+    serial = threshold(fsdp_tensor, Y, overlap="serial")
+    load = N * alpha / (Y * B * M_X) + Y * alpha / (F * M_Y)
+    for bound in serial.bounds:
+        assert equal(load.xreplace({Y: bound.expr}), sp.S.One)
+    (provided,) = serial.provided
+    assert equal(provided, 4 * N * MIXED / B)
+    with pytest.raises(DeriveError, match="2 bounds"):
+        _ = serial.closed_form
+
+
+def test_the_largest_slice_when_exact_collectives_add_up() -> None:
+    """Twice the root of the product of the loads, less one of each, is at most 1."""
+    a, b = alpha / (B * M_X), alpha / (F * M_Y)
+    found = threshold(fsdp_tensor, N, overlap="serial", form="exact")
+    assert equal(found.closed_form, (1 + a + b) ** 2 / (4 * a * b))
+
+
+def test_what_is_held_fixed() -> None:
+    found = threshold(fsdp_tensor, B / N, fixed=(Y,))
+    assert equal(found.closed_form, alpha / (M_X * Y))
+    assert [equal(p, Y * alpha / (F * M_Y)) for p in found.provided] == [True]
+    exact = threshold(fsdp_tensor, N, fixed=(Y,), form="exact")
+    assert equal(exact.closed_form, Y * (1 + B * M_X / alpha))
+    serial = threshold(fsdp_tensor, B / X, overlap="serial")
+    assert equal(serial.closed_form, 1 / (M_X / alpha - Y * M_X / (F * M_Y)))
+
+
+def test_where_there_is_no_closed_form() -> None:
+    for asked in (B / N, B, F, W, C, alpha, N):
+        with pytest.raises(NotClosedForm):
+            threshold(fsdp_tensor, asked, form="exact")
+    for asked in (B / N, B, F):
+        with pytest.raises(NotClosedForm):
+            threshold(fsdp_tensor, asked, form="exact", overlap="serial")
+    with pytest.raises(NotClosedForm):
+        threshold(fsdp_tensor, B / N, overlap="serial", gradients="fp32")
+
+
+def test_what_does_not_depend_on_the_question_is_refused() -> None:
+    for strategy, asked in ((tensor_parallel, B), (fsdp, F), (cross_pod, N), (fsdp, D)):
+        with pytest.raises(DeriveError, match="does not involve"):
+            threshold(strategy, asked)
+    for asked in (
+        1 / B,
+        B + F,
+        B**2,
+        sp.Symbol("B"),
+        sp.Integer(3),
+        sp.Max(B, F),
+        "B/N",
+        B * X / X**3,
+    ):
+        with pytest.raises(DeriveError):
+            threshold(fsdp_tensor, asked)
+    with pytest.raises(DeriveError, match="fsdp: N is X"):
+        threshold(fsdp, X / N)
+
+
+def test_tensor_parallelism_does_not_depend_on_the_batch() -> None:
+    for form in ("large-n", "exact"):
+        for overlap in ("concurrent", "serial"):
+            found = threshold(tensor_parallel, Y, form=form, overlap=overlap)
+            assert found.closed_form.free_symbols == {F, M_Y, alpha}
+
+
+def test_the_binding_pass_is_named() -> None:
+    assert threshold(fsdp_tensor, B / N).bounds[0].passes == ("forward",)
+    assert threshold(fsdp, B / X).bounds[0].passes == ("forward", "backward")
+    assert threshold(fsdp, B / X, keep="weights").bounds[0].passes == ("forward",)
+    assert threshold(cross_pod, B / S).bounds[0].passes == ("backward",)
+    assert set(threshold(fsdp_tensor, B / N, gradients="fp32").bounds[0].passes) == {
+        "forward", "backward",
+    }  # fmt: skip
+
+
+def test_every_strategy_has_an_answer() -> None:
+    answered = {strategy.name for strategy, *_ in CLOSED}
+    assert answered == set(STRATEGIES)
+    assert v.N in threshold(fsdp_tensor, B).closed_form.free_symbols

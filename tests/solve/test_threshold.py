@@ -1,0 +1,150 @@
+"""Every threshold put back into the condition: compute-bound on one side of it, not on the other.
+
+The condition is put together in `loads_by_hand`, from the passes of the strategy alone.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import sympy as sp
+from loads_by_hand import (
+    BYTES,
+    Point,
+    constants_of,
+    put,
+    random_point,
+    strategy_and_question,
+    worst,
+)  # fmt: skip
+
+from derive.cost.assumptions import Assumptions
+from derive.cost.strategies import Strategy, cross_pod, data_parallel, fsdp_tensor
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, NotClosedForm
+from derive.solve.threshold import Threshold, threshold
+
+MARGIN = 1e-3
+# precision, gradients and wraparound: bf16 everywhere, and one of these in turn
+ELEMENTS = (
+    ("any", "fp32", True),
+    ("fp8", "bf16", False),
+    ("any", "same", False),
+)
+SHARDED = ("data_parallel", "fsdp", "tensor_parallel", "fsdp_tensor")
+
+
+def every_assumption(strategy: Strategy) -> list[Assumptions]:
+    """All combinations, leaving out what a strategy that declares its moves does not have."""
+    sharded = strategy.name in SHARDED
+    rest = product(
+        ("concurrent", "serial"),
+        ("each", "forward", "backward", "step"),
+        ("large-n", "exact"),
+        ("activations", "none", "weights", "all") if sharded else ("activations",),
+        (False, True) if sharded else (False,),
+    )
+    return [
+        Assumptions(*chosen, *elements)
+        for k, chosen in enumerate(rest)
+        for elements in (("bf16", "same", True), ELEMENTS[k % len(ELEMENTS)])
+    ]
+
+
+def numbers(found: Threshold, point: Point) -> tuple[float | None, float | None, float]:
+    """The largest lower bound, the smallest upper one, and the largest of what is provided."""
+    full = point | {v.alpha: point[v.C] / point[v.W]}
+    provided = [float(p.xreplace(full)) for p in found.provided]
+    if max(provided, default=0.0) > 1:
+        return None, None, max(provided)
+    low = [float(b.expr.xreplace(full)) for b in found.bounds if b.direction == ">="]
+    high = [float(b.expr.xreplace(full)) for b in found.bounds if b.direction == "<="]
+    return max(low, default=None), min(high, default=None), max(provided, default=0.0)
+
+
+def points(strategy: Strategy, asked: sp.Expr, mesh: str, seed: int) -> list[Point]:
+    """A point; where a bound is conditional, one at which it holds and one where it does not."""
+    point = random_point(f"{strategy.name} {asked} {seed}")
+    if mesh == "other":
+        point[v.F] *= 50  # so that both degrees are well above 1 at either bound
+        alpha = point[v.C] / point[v.W]
+        widest = point[v.B] * point[v.F] * point[v.M_X] * point[v.M_Y] / alpha**2
+        point[v.N] = widest * sp.Rational(seed % 5 + 1, 200)
+        return [point, point | {v.N: 3000 * point[v.N]}]
+    if strategy == fsdp_tensor and asked == v.B / v.X:
+        return [point, point | {v.Y: 3000 * point[v.Y]}]
+    return [point]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "asked", "mesh"),
+    strategy_and_question(),
+    ids=[f"{s.name}-{asked}" for s, asked, _ in strategy_and_question()],
+)
+def test_a_bound_separates(strategy: Strategy, asked: sp.Expr, mesh: str) -> None:
+    answered = checked = 0
+    for seed, assumptions in enumerate(every_assumption(strategy)):
+        try:
+            found = threshold(strategy, asked, assumptions)
+        except DeriveError as error:
+            assert expected_refusal(strategy, assumptions, mesh, error), (assumptions, error)
+            continue
+        answered += 1
+        for point in points(strategy, asked, mesh, seed):
+            here = point | {
+                s: x for s, x in constants_of(assumptions).items() if isinstance(x, sp.Rational)
+            }
+            checked += compare(found, assumptions, here, mesh)
+    assert checked >= answered > 0
+
+
+def compare(found: Threshold, assumptions: Assumptions, point: Point, mesh: str) -> bool:
+    """Assert the bounds of a threshold at one point; whether there was a bound to assert."""
+    strategy, asked = found.strategy, found.question.expr
+    where = (found, assumptions, point)
+
+    def ratio(value: float) -> float:
+        return worst(strategy, assumptions, put(point, asked, value, mesh), mesh)
+
+    low, high, provided = numbers(found, point)
+    if provided > 1 or (low is not None and high is not None and low >= high):
+        tries = [float(point[v.N]) ** (k / 8) for k in range(1, 16)]
+        assert all(ratio(value) > 1 for value in tries), where
+        return False
+    if mesh == "other":
+        assert low is not None and high is not None and 1 < low < high < point[v.N], where
+    if low is not None:
+        assert abs(ratio(low) - 1) < 1e-4, where
+        assert ratio(low * (1 - MARGIN)) > 1, where
+        assert high is not None or ratio(1000 * low) <= 1, where
+        if high is None or high > 1.01 * low:
+            assert ratio(low * (1 + MARGIN)) < 1, where
+    if high is not None:
+        assert abs(ratio(high) - 1) < 1e-4, where
+        assert ratio(high * (1 + MARGIN)) > 1, where
+        if low is None or high > 1.01 * low:
+            assert ratio(high * (1 - MARGIN)) < 1, where
+    return True
+
+
+def expected_refusal(
+    strategy: Strategy, assumptions: Assumptions, mesh: str, error: DeriveError
+) -> bool:
+    """Where there is rightly no closed form, or nothing to bound."""
+    backward_only = strategy in (data_parallel, cross_pod) and assumptions.passes == "forward"
+    no_backward = strategy.name == "weight_reads" and assumptions.passes == "backward"
+    if backward_only or no_backward:
+        return "communicates nothing" in str(error)
+    exact = assumptions.form == "exact"
+    two_sums = assumptions.passes == "each" and assumptions.gradients != "same"
+    return isinstance(error, NotClosedForm) and (
+        mesh == "split" and (exact or (two_sums and assumptions.overlap == "serial"))
+    )
+
+
+def test_a_share_of_bytes_is_not_taken_for_granted() -> None:
+    """The table of bytes above is the one that the assumptions use."""
+    for precision, size in BYTES.items():
+        constants = Assumptions(precision=precision).constants
+        assert (constants[v.fma], constants[v.e], constants[v.e_g]) == (2, size, size)

@@ -128,6 +128,13 @@ def test_claims_that_no_longer_hold_are_drift(book, made):
     ]
 
 
+def test_a_given_that_is_not_equal_is_an_error(book):
+    book.write('<< given("g", "four") >>\n', 'chapter.given("g", number(5))')
+    code, _, err = checked(book)
+    assert code == 2
+    assert err.startswith("chapters/06-mesh/chapter.md.j2:1: g is 5, so 'four' does not hold")
+
+
 def test_never_built(book):
     book.write("# A\n")
     code, out, _ = checked(book)

@@ -64,6 +64,11 @@ def test_typed_number_beside_the_same_figure(book):
     assert "chapter.md.j2:3: the number '2,550'" in error
 
 
+def test_the_line_is_that_of_the_typed_one_of_two_alike(book):
+    typed = '<< show("x") >> << derived >> and <% if "a" %>\n2,550\n<% endif %>\n'
+    assert "chapter.md.j2:2: the number '2,550'" in book.refused(typed + USED, FIGURES)
+
+
 def test_text_cells_of_a_table_are_prose(book):
     error = book.refused('<< table("t") >>\n', 'chapter.table("t", ["v5p"], [["has 12 links"]])')
     assert "chapter.md.j2:1: the number '12'" in error

@@ -118,6 +118,12 @@ def test_sources_are_those_cited_and_their_anchors_resolve(book):
     assert [line[:14] for line in listed] == ['- <a id="sb5">', '- <a id="sb6">']
 
 
+def test_a_source_that_a_figure_cites_is_listed(book):
+    figures = 'chapter.shown("x", number(1), integer(), cite=("SB6",))'
+    text = book.built('<< show("x") >> << derived >>\n\n<< sources() >>\n', figures)
+    assert '- <a id="sb6"></a>**SB6**: ' in text
+
+
 def test_errata_and_overrides(book):
     figures = """
 chip = chapter.chip("tpu-v5p", override={"memory": number(96 * 10**9, byte)})
@@ -190,6 +196,15 @@ def test_requires(book, relation, holds):
     else:
         error = book.refused(template, figures)
         assert f"r does not hold, it is not 3\u00a0tokens {relation} 4\u00a0tokens" in error
+
+
+@pytest.mark.parametrize(
+    ("relation", "holds"), [(">=", True), ("<=", True), ("==", True), ("<", False), (">", False)]
+)
+def test_requires_of_equals(book, relation, holds):
+    figures = f'chapter.require("r", number(3), "{relation}", 3)'
+    book.write('<< require("r", "so") >>\n', figures)
+    assert book.run()[0] == (0 if holds else 2)
 
 
 def test_require_compares_exactly_what_prints_alike(book):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 
 import sympy as sp
@@ -72,7 +73,7 @@ class Model:
         """Three where gated, else two."""
         return 3 if self.gated else 2
 
-    @property
+    @cached_property
     def parts(self) -> tuple[tuple[str, Quantity], ...]:
         """The parameters of each part, computed from the shapes: (name, quantity) in order."""
         given = self._shapes()
@@ -88,7 +89,7 @@ class Model:
             (name, evaluated(formula, given, parameter, name)) for name, formula in formulas.items()
         )
 
-    @property
+    @cached_property
     def parameters(self) -> Quantity:
         """The exact number of parameters: the sum of the parts."""
         parts = self.parts

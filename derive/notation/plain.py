@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import sympy as sp
 from sympy.core.relational import Relational
 
@@ -15,6 +17,7 @@ _NAMES = {"Max": "max", "Min": "min", "ceiling": "ceil"}
 _RELATIONS = {"==": "="}
 
 
+@lru_cache(maxsize=4096)
 def text(expr: sp.Basic) -> str:
     """The formula as it would be typed: "alpha**2/(F*M_X*M_Y)", "sqrt(2*B*N/F)", "B/X >= alpha".
 

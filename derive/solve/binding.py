@@ -66,9 +66,16 @@ def value_of(symbol: sp.Symbol, value: object) -> Quantity:
         made = parsed_quantity(value, v.unit_of_symbol(symbol), symbol.name)
     else:
         made = number(_exact(symbol, value), v.unit_of_symbol(symbol), symbol.name)
-    if not made.value.is_positive or not 0 < abs(made.value) < ABSURD:
-        raise DeriveError(f"{symbol.name}: expected a positive number, found {made.value}")
+    found = made.value
+    if not found.is_zero and not (found.is_number and found.is_real and _sane(found)):
+        raise DeriveError(f"{symbol.name}: expected a positive number from 1e-40 to 1e40")
+    if not found.is_positive:
+        raise DeriveError(f"{symbol.name}: expected a positive number, found {found}")
     return made
+
+
+def _sane(value: sp.Expr) -> bool:
+    return bool(sp.Rational(1, ABSURD) <= abs(value) < ABSURD)
 
 
 def _exact(symbol: sp.Symbol, value: object) -> sp.Rational:
@@ -82,7 +89,7 @@ def _exact(symbol: sp.Symbol, value: object) -> sp.Rational:
         return value
     fraction = Fraction(value)
     if abs(fraction) >= ABSURD:
-        raise DeriveError(f"{symbol.name}: expected a number below 1e40, found {quoted(value)}")
+        raise DeriveError(f"{symbol.name}: expected a number below 1e40")
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 

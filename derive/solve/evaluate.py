@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
 from derive.solve.binding import value_of
 
@@ -37,11 +38,16 @@ def evaluate(
     """
     import numpy as np
 
-    axes = {symbol: np.asarray(values, dtype=np.float64) for symbol, values in grid.items()}
-    for symbol, values in axes.items():
+    axes = {}
+    for symbol, given_values in grid.items():
         v.meaning(symbol)
+        try:
+            values = np.asarray(given_values, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.empty((0, 0))
         if values.ndim != 1 or not np.isfinite(values).all():
             raise DeriveError(f"{symbol}: expected a one-dimensional array of finite numbers")
+        axes[symbol] = values
     bound = expr.xreplace({s: _number(s, value) for s, value in (given or {}).items()})
     left = sorted(bound.free_symbols - set(axes), key=v.rank)
     if left:
@@ -81,9 +87,12 @@ def _fill(out: Any, views: Sequence[Any], function: Callable[..., Any], axis: in
 
 @lru_cache(maxsize=128)
 def compiled(expr: sp.Expr, order: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
-    """The NumPy function of an expression. Only declared symbols reach lambdify."""
-    for symbol in order:
+    """The NumPy function of an expression. Only declared symbols reach lambdify, and no functions
+    but SymPy's own: the names of both become source text there."""
+    for symbol in (*order, *sorted(expr.free_symbols, key=v.rank)):
         v.meaning(symbol)
+    for unknown in expr.atoms(AppliedUndef):
+        raise DeriveError(f"unknown function {quoted(unknown.func)}")
     function: Callable[..., Any] = sp.lambdify(order, expr, modules="numpy")
     return function
 

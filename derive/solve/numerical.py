@@ -44,14 +44,22 @@ def numerical(
     asked_for = {what.main: trial / what.rest}
     loads = []
     for condition in conditions(strategy, assumptions):
-        load = condition.load.xreplace(asked_for)
-        loads.append(load.xreplace(dict(given)).xreplace(asked_for))
+        load = condition.load
+        if v.alpha in what.symbols:
+            load = load.xreplace({v.C: v.alpha * v.W})
+        loads.append(load.xreplace(asked_for).xreplace(dict(given)).xreplace(asked_for))
+    if not loads:
+        raise DeriveError(f"{strategy.name} communicates nothing under these assumptions")
     bound = values_from(givers, values or {}, assumptions)
     known = [
         _with_values(load, bound, keep={trial, *([free] if free is not None else [])})
         for load in loads
     ]
-    function = _largest(known, trial, free)
+    widest = sp.S.One
+    if free is not None:  # the other axis has a degree of at least 1, too
+        other = given[0][1].xreplace({free: sp.S.One}).xreplace(asked_for)
+        widest = _with_values(other, bound, keep={trial})
+    function = _largest(known, trial, free, widest)
     direction, at = _crossing(function, str(asked))
     value = sp.Rational(f"{at:.{DIGITS}g}")
     used = sorted({s for load in loads for s in load.free_symbols if s in bound}, key=v.rank)
@@ -76,22 +84,24 @@ def _with_values(
 
 
 def _largest(
-    loads: list[sp.Expr], trial: sp.Symbol, free: sp.Symbol | None
+    loads: list[sp.Expr], trial: sp.Symbol, free: sp.Symbol | None, widest: sp.Expr
 ) -> Callable[[float], float]:
     if free is None:
         plain = [sp.lambdify([trial], load, modules="math") for load in loads]
         return lambda q: max(float(f(q)) for f in plain)
     functions = [sp.lambdify([trial, free], load, modules="math") for load in loads]
+    limit = sp.lambdify([trial], widest, modules="math")
 
     def best(q: float) -> float:
-        return _least(lambda x: max(float(f(q, x)) for f in functions))
+        return _least(lambda x: max(float(f(q, x)) for f in functions), float(limit(q)))
 
     return best
 
 
-def _least(function: Callable[[float], float]) -> float:
-    """The least value of a function that is convex in the logarithm of its argument."""
-    low, high = log(1.0), log(LARGEST) / 3
+def _least(function: Callable[[float], float], limit: float) -> float:
+    """The least value, for arguments from 1 to the limit, of a function that is convex in the
+    logarithm of its argument."""
+    low, high = 0.0, max(log(limit), 0.0)
     ratio = (5**0.5 - 1) / 2
     for _ in range(200):
         left, right = high - ratio * (high - low), low + ratio * (high - low)

@@ -8,7 +8,7 @@ such points, with a free split searched for the best.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import sympy as sp
 
@@ -38,19 +38,35 @@ def random_points(
 
 
 def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
-    """How the equality was proved: "symbolically" or "at points"; raises ProofError if it fails."""
+    """How the equality was proved: "symbolically" or "at points"; raises ProofError if it fails.
+
+    Random points are tried in either case, fewer where the proof is symbolic.
+    """
+    symbolic = _identical(left, right)
     symbols = left.free_symbols | right.free_symbols
-    for point in random_points(symbols):
-        a, b = (sp.N(side.xreplace(point), DIGITS) for side in (left, right))
+    for point in random_points(symbols, POINTS // 4 if symbolic else POINTS):
+        a, b = (_value(side, point) for side in (left, right))
         if abs(a - b) > abs(b) * sp.Float(10) ** (8 - DIGITS):
             raise ProofError(
                 f"{where}: {tex.text(left)} is not {tex.text(right)}; "
                 f"at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}"
             )
-    ratio = sp.powsimp(sp.expand_power_base(left / right, force=True))
-    if ratio == 1 or sp.expand(left - right) == 0 or sp.together(left - right) == 0:
-        return "symbolically"
-    return "at points"
+    return "symbolically" if symbolic else "at points"
+
+
+def _identical(left: sp.Expr, right: sp.Expr) -> bool:
+    """Whether SymPy sees that the two are the same, by the cheapest means first."""
+    if left == right or left / right == 1:
+        return True
+    if sp.powsimp(sp.expand_power_base(left / right, force=True)) == 1:
+        return True
+    return bool(sp.expand(left - right) == 0 or sp.together(left - right) == 0)
+
+
+def _value(expr: sp.Expr, point: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """The number of an expression at a point: exact where rational, else to many digits."""
+    value = expr.xreplace(point)
+    return value if value.is_Rational else sp.N(value, DIGITS)
 
 
 def proved_threshold(
@@ -72,7 +88,7 @@ def proved_threshold(
     done = 0
     for point in random_points(symbols, 4 * POINTS):
         full = point | ({v.alpha: point[v.C] / point[v.W]} if {v.C, v.W} <= set(point) else {})
-        values = [(d, sp.N(b.xreplace(full), DIGITS)) for d, b in bounds]
+        values = [(d, _value(b, full)) for d, b in bounds]
         if not all(value.is_real and value > 0 for _, value in values):
             continue
         low = max((x for d, x in values if d == ">="), default=None)
@@ -138,6 +154,11 @@ class _Check:
             load = load.xreplace(replace).xreplace(dict(given)).xreplace(replace)
             self.loads.append(load)
         self.symbols = {s for load in self.loads for s in load.free_symbols} - {self.value}
+        self.compiled: list[Callable[..., float]] = []
+        self.order = sorted(self.symbols - {self.free}, key=v.rank)
+        if self.free is not None:
+            arguments = [self.free, self.value, *self.order]
+            self.compiled = [sp.lambdify(arguments, load, modules="math") for load in self.loads]
 
     def side_conditions_hold(self, point: dict[sp.Symbol, sp.Expr], value: sp.Expr) -> bool:
         """Whether the loads that do not involve the question or the split are at most 1."""
@@ -148,29 +169,26 @@ class _Check:
         """Whether some split satisfies every condition at the point."""
         if self.free is None:
             return all(self._at(load, point, value) <= 1 for load in self.loads)
-        here = [load.xreplace(point).xreplace({self.value: value}) for load in self.loads]
-        functions = [sp.lambdify([self.free], load, modules="math") for load in here]
-        return _least_over_split(lambda x: max(float(f(x)) for f in functions)) <= 1
+        known = [float(value), *(float(point[s]) for s in self.order)]
+        return _least_over_split(lambda x: max(f(x, *known) for f in self.compiled)) <= 1
 
     def _splits(self, load: sp.Expr) -> bool:
         return self.free is not None and bool(load.has(self.free))
 
     def _at(self, load: sp.Expr, point: dict[sp.Symbol, sp.Expr], value: sp.Expr) -> sp.Expr:
-        return sp.N(load.xreplace(point).xreplace({self.value: value}), DIGITS)
+        return _value(load, {**point, self.value: value})
 
 
-def _least_over_split(load: object) -> float:
-    """The least load over a fine logarithmic grid of splits, refined once round the best."""
-    function = load if callable(load) else None
-    assert function is not None
+def _least_over_split(load: Callable[[float], float]) -> float:
+    """The least load over a logarithmic grid of splits, refined round the best: loads are convex in
+    the logarithm of the split."""
     low, high = 1e-6, 1e6
     best = 1.0
-    for _ in range(4):
-        ratio = (high / low) ** (1 / 200)
-        grid = [low * ratio**i for i in range(201)]
-        best = min(grid, key=function)
+    for _ in range(6):
+        ratio = (high / low) ** (1 / 40)
+        best = min((low * ratio**i for i in range(41)), key=load)
         low, high = best / ratio, best * ratio
-    return float(function(best))
+    return load(best)
 
 
 def _shown(point: dict[sp.Symbol, sp.Expr]) -> str:

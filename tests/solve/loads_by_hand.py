@@ -30,15 +30,14 @@ Point = dict[sp.Symbol, Any]
 # free, or the other axis is N over the one asked for.
 QUESTIONS: Mapping[str, Mapping[sp.Expr, str]] = {
     "data_parallel": {
-        v.B / v.X: "given", v.X: "given", v.W: "given", v.C: "given", v.B / v.N: "one",
-        v.N: "one",
+        v.B / v.X: "given", v.W: "given", v.C: "given", v.B / v.N: "one",
     },
-    "fsdp": {v.B / v.X: "given", v.B: "given", v.alpha: "given", v.B / v.N: "one", v.N: "one"},
+    "fsdp": {v.B / v.X: "given", v.alpha: "given", v.B / v.N: "one", v.N: "one"},
     "tensor_parallel": {
         v.Y: "given", v.F: "given", v.W: "given", v.C: "given", v.alpha: "given", v.N: "one",
     },
     "fsdp_tensor": {
-        v.B / v.N: "split", v.B: "split", v.N: "split", v.F: "split", v.W: "split",
+        v.B / v.N: "split", v.N: "split", v.F: "split", v.W: "split",
         v.C: "split", v.alpha: "split", v.X: "other", v.Y: "other", v.B / v.X: "given",
     },
     "pipeline": {v.Z: "given", v.F: "given", v.L / v.Z: "given", v.W: "given"},

@@ -44,7 +44,7 @@ from derive.notation.symbols import (
     e_g,
 )  # fmt: skip
 from derive.solve.optimum import optimum
-from derive.solve.threshold import threshold
+from derive.solve.threshold import Bound, _strictest, threshold
 
 HALF, TWO_THIRDS = sp.Rational(1, 2), sp.Rational(2, 3)
 MIXED = alpha**2 / (M_X * M_Y * F)
@@ -277,6 +277,19 @@ def test_the_binding_pass_is_named() -> None:
     assert set(threshold(fsdp_tensor, B / N, gradients="fp32").bounds[0].passes) == {
         "forward", "backward",
     }  # fmt: skip
+
+
+def test_of_two_bounds_one_way_the_stricter_is_kept() -> None:
+    bounds = [
+        Bound(direction, factor * F, ("forward",), ("X",))
+        for direction in (">=", "<=")
+        for factor in (2, 1, 3)
+    ]
+    for order in (bounds, bounds[::-1]):
+        kept = {(bound.direction, bound.expr) for bound in _strictest(order)}
+        assert kept == {(">=", 3 * F), ("<=", F)}
+    other = Bound("<=", alpha, ("forward",), ("Y",))
+    assert _strictest([bounds[3], other]) == (bounds[3], other)
 
 
 def test_every_strategy_has_an_answer() -> None:

@@ -67,10 +67,11 @@ def points(strategy: Strategy, asked: sp.Expr, mesh: str, seed: int) -> list[Poi
     """A point; where a bound is conditional, one at which it holds and one where it does not."""
     point = random_point(f"{strategy.name} {asked} {seed}")
     if mesh == "other":
-        point[v.F] *= 50  # so that both degrees are well above 1 at either bound
+        for side in (v.B, v.F):  # so that both degrees are well above 1 at either bound
+            point[side] *= 5000
         alpha = point[v.C] / point[v.W]
         widest = point[v.B] * point[v.F] * point[v.M_X] * point[v.M_Y] / alpha**2
-        point[v.N] = widest * sp.Rational(seed % 5 + 1, 200)
+        point[v.N] = widest * sp.Rational(seed % 5 + 1, 2000)
         return [point, point | {v.N: 3000 * point[v.N]}]
     if strategy == fsdp_tensor and asked == v.B / v.X:
         return [point, point | {v.Y: 3000 * point[v.Y]}]

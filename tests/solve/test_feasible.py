@@ -1,0 +1,243 @@
+"""What survives rounding: LLaMA-3-70B on whole meshes, and the meshes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import prod
+
+import pytest
+import sympy as sp
+
+from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, pipeline, tensor_parallel
+from derive.facts import chip, model
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
+from derive.solve.feasible import Feasible, divisors, feasible
+from derive.solve.optimum import optimum
+from derive.solve.threshold import threshold
+
+V5P, LLAMA = chip("tpu-v5p"), model("llama-3-70b")
+IRONWOOD = chip("tpu7x", override={"ici_axis": "D-gce"})
+AXES = {"M_X": 2, "M_Y": 1}
+CASE = {"B": 4_194_304, **AXES}
+POD = 8960
+
+
+def loads_by_hand(
+    x: int, y: int, tokens: int, alpha: int, exact: bool
+) -> tuple[Fraction, Fraction]:
+    """The forward loads of weights and activations, with F = 28,672 and two axes for X."""
+    one = 1 if exact else 0
+    return [Fraction(alpha * (x - one), 2 * tokens), Fraction(alpha * (y - one), 28672)]
+
+
+def expected(tokens: int, alpha: int, exact: bool, serial: bool, chips: int = POD) -> list[int]:
+    """The divisors Y at which the loads stay at most 1, by trial of every number."""
+    found = []
+    for y in range(1, chips + 1):
+        if chips % y == 0:
+            loads = loads_by_hand(chips // y, y, tokens, alpha, exact)
+            if (sum(loads) if serial else max(loads)) <= 1:
+                found.append(y)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("assumed", "degrees"),
+    [
+        ({"form": "large-n"}, (4, 5, 7, 8, 10)),
+        ({"form": "exact"}, (4, 5, 7, 8, 10)),
+        ({"form": "large-n", "overlap": "serial"}, (5,)),
+        ({"form": "exact", "overlap": "serial"}, (4, 5, 7, 8)),
+    ],
+    ids=str,
+)
+def test_the_divisors_of_a_pod(assumed: Mapping[str, str], degrees: tuple[int, ...]) -> None:
+    found = feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE, **assumed)
+    exact, serial = assumed["form"] == "exact", "overlap" in assumed
+    assert found.degrees(v.Y) == degrees
+    assert list(degrees) == expected(4_194_304, 2550, exact, serial)
+    for c in found.candidates:
+        x, y = c.degree(v.X), c.degree(v.Y)
+        loads = loads_by_hand(x, y, 4_194_304, 2550, exact)
+        assert c.load == sp.Rational(sum(loads) if serial else max(loads))
+        assert (c.chips, c.idle, x * y) == (POD, 0, POD)
+
+
+def test_the_best_split_of_a_pod() -> None:
+    for form, degree in (("large-n", 5), ("exact", 7)):
+        best = feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE, form=form).best
+        assert best is not None and best.degree(v.Y) == degree
+    serial = feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE, form="large-n", overlap="serial")
+    assert serial.best is not None
+    assert round(float(serial.best.ratio), 3) == 1.011
+
+
+def test_the_default_is_the_exact_form() -> None:
+    assert feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE).assumptions.form == "exact"
+
+
+@pytest.mark.parametrize("form", ["large-n", "exact"])
+def test_four_pods_clear_the_threshold_and_no_divisor_does(form: str) -> None:
+    """117 tokens per chip are more than 113, and the best Y = 11.07 is between divisors."""
+    tokens = 1_048_576
+    bound = threshold(fsdp_tensor, v.B / v.N).on(V5P, LLAMA, **AXES).value
+    assert sp.Rational(tokens, POD) > bound
+    best = optimum(fsdp_tensor, v.Y).on(V5P, LLAMA, B=tokens, N=POD, **AXES)
+    assert 10 < float(best) < 14
+    found = feasible(fsdp_tensor, POD, V5P, LLAMA, values={**AXES, "B": tokens}, form=form)
+    assert found.compute_bound == () and found.best is None
+    assert expected(tokens, 2550, form == "exact", False) == []
+    assert {10, 14} <= {c.degree(v.Y) for c in found.candidates}
+    assert not any(10 < c.degree(v.Y) < 14 for c in found.candidates)
+
+
+def test_four_pods_at_the_one_whole_degree() -> None:
+    """Y = 11 is the only whole number in the large-n window; exactly, 11 and 12 are."""
+    for exact, degrees in ((False, [11]), (True, [11, 12])):
+        fits = [
+            y for y in range(1, 30) if max(loads_by_hand(POD // y, y, 1_048_576, 2550, exact)) <= 1
+        ]
+        assert fits == degrees
+
+
+def ironwood(form: str, degree: int) -> sp.Rational:
+    """The largest real number of chips at which Y = degree stays compute-bound."""
+    answer = threshold(fsdp_tensor, v.N, fixed=(v.Y,), form=form).on(
+        IRONWOOD, LLAMA, Y=degree, **CASE
+    )
+    assert answer.provided[0][1].value <= 1
+    return answer.value
+
+
+def test_about_1800_ironwood_chips_need_a_degree_that_does_not_exist() -> None:
+    """Y = 2.49. For large n Y = 2 is left, which 1,454 chips allow. Exactly, Y = 3 is allowed and
+    X - 1 <= B M_X/alpha = 727.2: X is 728, and 2,184 chips; 2,181 mixes the two forms."""
+    room = Fraction(2 * 4_194_304, 11535)
+    assert int(room) == 727
+    at = threshold(fsdp_tensor, v.N).on(IRONWOOD, LLAMA, **CASE).value
+    split = optimum(fsdp_tensor, v.Y).on(IRONWOOD, LLAMA, N=at, **CASE)
+    assert (round(float(at), 2), round(float(split), 4)) == (1807.64, 2.4857)
+    assert ironwood("large-n", 2) == 2 * sp.Rational(room)
+    assert int(ironwood("large-n", 2)) == 1454
+    assert ironwood("exact", 3) == 3 * (sp.Rational(room) + 1)
+    assert int(ironwood("exact", 3)) == 2184
+    assert int(3 * room) == 2181
+    for degree, x, form, holds in (
+        (2, 727, "large-n", True), (2, 728, "large-n", False), (3, 727, "large-n", False),
+        (2, 728, "exact", True), (2, 729, "exact", False),
+        (3, 727, "exact", True), (3, 728, "exact", True), (3, 729, "exact", False),
+    ):  # fmt: skip
+        found = feasible(fsdp_tensor, degree * x, IRONWOOD, LLAMA, values=CASE, form=form)
+        assert (degree in found.degrees(v.Y)) is holds, (degree, x, form)
+
+
+def test_with_16m_tokens_ironwood_takes_four_times_the_chips() -> None:
+    bound = threshold(fsdp_tensor, v.N, fixed=(v.Y,))
+    values = {**CASE, "B": 16_777_216}
+    assert int(bound.on(IRONWOOD, LLAMA, Y=2, **values).value) == 5817
+
+
+def test_powers_of_two_leave_chips_idle() -> None:
+    found = feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE, splits="powers_of_two")
+    split = next(c for c in found.candidates if c.degree(v.Y) == 4)
+    assert (split.degree(v.X), split.chips, split.idle) == (2048, 8192, 768)
+    assert split.compute_bound
+    assert "X=2,048 x Y=4" in str(found) and "768 chips idle" in str(found)
+    for c in found.candidates:
+        assert c.chips == c.degree(v.X) * c.degree(v.Y) == POD - c.idle
+        assert bin(c.degree(v.X)).count("1") == bin(c.degree(v.Y)).count("1") == 1
+        assert 2 * c.chips > POD >= c.chips
+
+
+def test_divisors() -> None:
+    for n in (*range(1, 400), POD, 9216, 7919, 2**20):
+        assert divisors(n) == [d for d in range(1, n + 1) if n % d == 0]
+
+
+def torus(shape: tuple[int, ...], tokens: int = 500_000) -> Feasible:
+    """The torus splits of a small slice."""
+    return feasible(
+        fsdp_tensor, prod(shape), V5P, LLAMA, splits="torus", shape=shape, values={"B": tokens}
+    )
+
+
+HALF = sp.Rational(1, 2)
+TORUS_BY_HAND = {
+    # X and Y on a 4 x 4 x 8 torus: the torus axes that X has, and Y has
+    (128, 1): {(3, HALF)},
+    (64, 2): {(2, HALF)},  # a half of an axis of 4, or a quarter of the 8, does not wrap
+    (32, 4): {
+        (2, 1),  # an axis of 4, whole
+        (2, HALF),  # a half of the 8
+        (1, 1),  # halves of two axes; X keeps one axis whole
+    },
+    (16, 8): {
+        (2, 1),  # the axis of 8, whole
+        (1, 1),  # an axis of 4 and half of another; X keeps the 8
+        (3 * HALF, 3 * HALF),  # halves of all three
+    },
+    (1, 128): {(HALF, 3)},
+}
+
+
+def test_torus_splits_by_hand() -> None:
+    found: dict[tuple[int, int], set[tuple[sp.Rational, sp.Rational]]] = {}
+    for c in torus((4, 4, 8)).candidates:
+        axes = dict(c.torus_axes)
+        found.setdefault((c.degree(v.X), c.degree(v.Y)), set()).add((axes["M_X"], axes["M_Y"]))
+        assert c.chips == 128 and c.idle == 0
+    for degrees, axes in TORUS_BY_HAND.items():
+        assert axes <= found[degrees], degrees
+    assert set(found) == {(128 // y, y) for y in (1, 2, 4, 8, 16, 32, 64, 128)}
+    assert found[64, 2] == {(2, HALF)}
+
+
+def test_a_group_without_wraparound_takes_twice_as_long() -> None:
+    """Y = 4 as an axis of 4, and as half of one of 8."""
+    whole, part = (
+        next(
+            c for c in torus((4, 4, 8)).candidates
+            if c.degree(v.Y) == 4 and dict(c.torus_axes) == {"M_X": sp.Integer(2), "M_Y": axes}
+        )
+        for axes in (sp.S.One, HALF)
+    )  # fmt: skip
+    by_network = [{where: load for _, where, load in c.loads} for c in (whole, part)]
+    assert by_network[1]["Y"] == 2 * by_network[0]["Y"] == sp.Rational(2 * 2550 * 3, 28672)
+    assert by_network[1]["X"] == by_network[0]["X"]
+
+
+def test_one_mesh_axis() -> None:
+    found = feasible(fsdp, 64, V5P, B=64 * 2550, M_X=1)
+    (only,) = found.candidates
+    assert (only.degree(v.X), only.load) == (64, sp.Rational(63, 64))
+    (whole,) = feasible(fsdp, 64, V5P, splits="torus", shape=(4, 4, 4), B=64 * 850).compute_bound
+    assert dict(whole.torus_axes) == {"M_X": 3}
+    assert feasible(tensor_parallel, 12, V5P, LLAMA).compute_bound
+    assert not feasible(tensor_parallel, 13, V5P, LLAMA).compute_bound
+
+
+@pytest.mark.parametrize(
+    ("chips", "more", "message"),
+    [
+        (0, {}, "chips"), (-4, {}, "chips"), (True, {}, "chips"), (2.0, {}, "chips"),
+        (10**8, {}, "chips"), ("64", {}, "chips"), (64, {"splits": "halves"}, "splits"),
+        (64, {"splits": "torus"}, "shape"), (64, {"splits": "torus", "shape": (4, 4)}, "shape"),
+        (64, {"form": "rough"}, "form"), (64, {"Q": 3}, "unknown symbol"),
+        (64, {"B": 0}, "B"), (64, {"B": float("nan")}, "B"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_refused(chips: object, more: Mapping[str, object], message: str) -> None:
+    with pytest.raises(DeriveError, match=message):
+        feasible(fsdp_tensor, chips, V5P, LLAMA, **{"B": 10**6, **more})  # type: ignore[arg-type]
+
+
+def test_strategies_without_a_mesh_to_split() -> None:
+    for strategy in (cross_pod,):
+        with pytest.raises(DeriveError, match="no mesh"):
+            feasible(strategy, 64, V5P)
+    assert feasible(pipeline, 8, V5P, LLAMA, B=1).compute_bound
+    with pytest.raises(DeriveError, match="no value for B"):
+        feasible(fsdp_tensor, 64, V5P, LLAMA)

@@ -1,0 +1,123 @@
+"""The best split against the least of a grid, and its second-order check."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import sympy as sp
+from loads_by_hand import SYMBOLS, ratios
+
+from derive.cost.assumptions import Assumptions
+from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, layer, weight_reads
+from derive.facts import chip, model
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, NotClosedForm
+from derive.solve.optimum import optimum
+
+CASE = {"B": 4_194_304, "N": 8960, "M_X": 2, "M_Y": 1}
+V5P, LLAMA = chip("tpu-v5p"), model("llama-3-70b")
+
+
+def least(assumptions: Assumptions) -> int:
+    """The whole X at which T_comms/T_math is least, of all from 1 to the chips."""
+    degrees = np.arange(1, 8961, dtype=np.float64)
+    point = {s: 1.0 for s in SYMBOLS} | {
+        v.B: 4194304.0, v.D: 8192.0, v.F: 28672.0, v.N: 8960.0, v.M_X: 2.0, v.C: 4.59e14,
+        v.W: 1.8e11, v.e: 2.0, v.e_g: 2.0, v.X: degrees, v.Y: 8960 / degrees,
+    }  # fmt: skip
+    loads = [f(*(point[s] for s in SYMBOLS)) for f in ratios(fsdp_tensor, assumptions)]
+    return int(degrees[np.argmin(np.max(loads, axis=0))])
+
+
+@pytest.mark.parametrize("overlap", ["concurrent", "serial"])
+@pytest.mark.parametrize(
+    ("passes", "keep", "gated"),
+    list(
+        product(
+            ("each", "forward", "backward", "step"),
+            ("activations", "none", "weights", "all"),
+            (False, True),
+        )
+    ),
+)
+def test_no_degree_on_a_grid_is_better(overlap: str, passes: str, keep: str, gated: bool) -> None:
+    assumptions = Assumptions(overlap=overlap, passes=passes, keep=keep, gated=gated)
+    found = float(optimum(fsdp_tensor, v.X, assumptions).on(V5P, LLAMA, **CASE))
+    assert abs(found - least(assumptions)) <= 1
+
+
+@pytest.mark.parametrize("passes", ["forward", "step"])
+def test_exact_collectives_that_add_up_have_the_same_optimum(passes: str) -> None:
+    assumptions = Assumptions(overlap="serial", form="exact", passes=passes)
+    exact = optimum(fsdp_tensor, v.X, assumptions)
+    assert exact.at == optimum(fsdp_tensor, v.X, passes=passes).at
+    assert abs(float(exact.on(V5P, LLAMA, **CASE)) - least(assumptions)) <= 1
+    with pytest.raises(NotClosedForm):
+        optimum(fsdp_tensor, v.X, form="exact", passes=passes)
+
+
+@pytest.mark.parametrize("overlap", ["concurrent", "serial"])
+@pytest.mark.parametrize(
+    ("passes", "keep", "whole"),
+    [
+        ("forward", "activations", 1619),
+        ("each", "activations", 1619),
+        ("step", "activations", 1322),
+        ("step", "none", 1478),
+        ("backward", "activations", 1145),
+    ],
+)
+def test_the_case_of_the_chapter(overlap: str, passes: str, keep: str, whole: int) -> None:
+    found = optimum(fsdp_tensor, v.X, overlap=overlap, passes=passes, keep=keep)
+    answer = found.on(V5P, LLAMA, **CASE)
+    assert round(float(answer)) == whole
+    assert answer.quantity.unit == v.unit_of_symbol(v.X)
+
+
+@pytest.mark.parametrize("overlap", ["concurrent", "serial"])
+@pytest.mark.parametrize("passes", ["each", "forward", "backward", "step"])
+def test_the_two_degrees_multiply_to_the_chips(overlap: str, passes: str) -> None:
+    x, y = (optimum(fsdp_tensor, s, overlap=overlap, passes=passes).at for s in (v.X, v.Y))
+    assert sp.simplify(x * y) == v.N
+
+
+@pytest.mark.parametrize("overlap", ["concurrent", "serial"])
+def test_the_sum_curves_upwards_at_the_optimum(overlap: str) -> None:
+    for symbol in (v.X, v.Y):
+        found = optimum(fsdp_tensor, symbol, overlap=overlap)
+        assert found.second.is_positive
+        slope = sp.diff(found.objective, symbol).xreplace({symbol: found.at})
+        assert sp.simplify(slope) == 0
+        assert sp.simplify(sp.diff(found.objective, symbol, 2).xreplace({symbol: found.at})
+                           - found.second) == 0  # fmt: skip
+
+
+def test_it_grows_with_the_root_of_batch_and_chips() -> None:
+    powers = optimum(fsdp_tensor, v.X).at.as_powers_dict()
+    half = sp.Rational(1, 2)
+    assert {s: powers[s] for s in (v.B, v.N, v.M_X)} == {v.B: half, v.N: half, v.M_X: half}
+    assert {s: powers[s] for s in (v.F, v.M_Y)} == {v.F: -half, v.M_Y: -half}
+
+
+def test_what_has_no_single_optimum() -> None:
+    for strategy, symbol in (
+        (fsdp, v.X),
+        (fsdp_tensor, v.Z),
+        (weight_reads, v.X),
+        (cross_pod, v.B),
+    ):
+        with pytest.raises(DeriveError):
+            optimum(strategy, symbol)
+    weights_only = layer("In[B_X, D] . W_in[D_XY, F] . W_out[F, D_XY] -> Out[B_X, D]")
+    with pytest.raises(DeriveError):
+        optimum(weights_only, v.X)
+
+
+def test_it_shows_what_it_rests_on() -> None:
+    found = optimum(fsdp_tensor, v.X, passes="step").on(V5P, LLAMA, **CASE)
+    text = " ".join(str(found).split())
+    assert text.startswith("X = 1,322 ways")
+    assert "forward and backward taken together" in text
+    assert "B = 4,194,304 tokens (given)" in text

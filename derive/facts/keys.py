@@ -91,7 +91,7 @@ CHIP_FACTS = _table(
     FactKey(
         "scaleup",
         byte / second,
-        None,
+        symbols.W_node,
         "bandwidth of a chip into the switches of its scale-up domain",
         basis="one-way per chip",
     ),
@@ -101,7 +101,7 @@ CHIP_FACTS = _table(
     FactKey("pod_shape", chip, None, "torus shape of a whole pod", kind="shape"),
     FactKey("largest_job", chip, None, "chips of the largest job that can be run", kind="count"),
     FactKey("chips_per_host", chip, None, "chips of a host", kind="count"),
-    FactKey("scaleup_chips", chip, None, "chips of a scale-up domain", kind="count"),
+    FactKey("scaleup_chips", chip, symbols.n_node, "chips of a scale-up domain", kind="count"),
 )
 
 MODEL_FACTS = _table(

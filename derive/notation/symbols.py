@@ -23,8 +23,7 @@ class Meaning:
     """What a symbol stands for: its unit with labels, a gloss, TeX, and what kind of thing it is.
 
     `role` is one of: dimension (of a tensor), mesh (a mesh axis and its degree), network (torus
-    axes given to a mesh axis), hardware, model, constant (an assumption with a default), time,
-    step (an intermediate of the step model).
+    axes given to a mesh axis), hardware, model, constant (an assumption with a default), time.
     """
 
     symbol: sp.Symbol
@@ -165,7 +164,7 @@ dp = symbol("dp", way, "degree of data parallelism of a plan", tex="d", role="me
 B_seq = symbol(
     "B_seq", units.sequence, "global batch, in sequences", tex=r"B_{\text{seq}}", role="dimension"
 )
-b = symbol("b", units.sequence, "micro-batch, in sequences", role="dimension")
+b_seq = symbol("b_seq", units.sequence, "micro-batch, in sequences", tex="b", role="dimension")
 n_node = symbol("n_node", chip, "chips of a node", tex=r"n_{\text{node}}", role="hardware")
 W_node = symbol(
     "W_node",
@@ -195,88 +194,102 @@ n_V = symbol("n_V", one, "matrices of vocabulary size: embedding and head", tex=
 n_F = symbol("n_F", one, "feed-forward matrices of a layer", tex="n_F", role="model")
 
 # --- what a step is made of, per chip
-s = symbol("s", token, "tokens of a sequence on one chip", role="step")
-m = symbol("m", units.micro_batch, "micro-batches of a pipeline in a step", role="step")
-L_p = symbol("L_p", units.layer, "layers of a stage", tex="L_p", role="step")
-r = symbol("r", units.layer, "layers of a stage that are recomputed", role="step")
-q = symbol("q", units.micro_batch, "micro-batches in flight on the first stage", role="step")
-psi = symbol("psi", units.parameter, "parameters on a chip", tex=r"\psi", role="step")
-W_tp = symbol("W_tp", byte / second, "one-way bandwidth of a tensor group", tex="W_t", role="step")
-W_cp = symbol("W_cp", byte / second, "one-way bandwidth of a context group", tex="W_c", role="step")
+T_r = symbol("T_r", token, "tokens of a sequence on one chip", tex="s", role="model")
+n_mb = symbol(
+    "n_mb", units.micro_batch, "micro-batches of a pipeline in a step", tex="m", role="model"
+)
+L_p = symbol("L_p", units.layer, "layers of a stage", tex="L_p", role="model")
+L_r = symbol("L_r", units.layer, "layers of a stage that are recomputed", tex="r", role="model")
+n_fly = symbol(
+    "n_fly", units.micro_batch, "micro-batches in flight on the first stage", tex="q", role="model"
+)
+psi = symbol("psi", units.parameter, "parameters on a chip", tex=r"\psi", role="model")
+W_tp = symbol(
+    "W_tp", byte / second, "one-way bandwidth of a tensor group", tex="W_t", role="hardware"
+)
+W_cp = symbol(
+    "W_cp", byte / second, "one-way bandwidth of a context group", tex="W_c", role="hardware"
+)
 W_pp = symbol(
-    "W_pp", byte / second, "one-way bandwidth between neighbouring stages", tex="W_p", role="step"
+    "W_pp",
+    byte / second,
+    "one-way bandwidth between neighbouring stages",
+    tex="W_p",
+    role="hardware",
 )
-W_dp = symbol("W_dp", byte / second, "one-way bandwidth of a data group", tex="W_d", role="step")
+W_dp = symbol(
+    "W_dp", byte / second, "one-way bandwidth of a data group", tex="W_d", role="hardware"
+)
 f_A = symbol(
-    "f_A", flop, "FLOP of the attention of a layer per token, both passes", tex="f_A", role="step"
+    "f_A", flop, "FLOP of the attention of a layer per token, both passes", tex="f_A", role="model"
 )
-f_L = symbol("f_L", flop, "FLOP of a layer per token, both passes", tex="f_L", role="step")
-f_V = symbol("f_V", flop, "FLOP of the head per token, both passes", tex="f_V", role="step")
+f_L = symbol("f_L", flop, "FLOP of a layer per token, both passes", tex="f_L", role="model")
+f_V = symbol("f_V", flop, "FLOP of the head per token, both passes", tex="f_V", role="model")
 t_1 = symbol(
     "t_1",
     second / flop,
     "time of a micro-batch on a chip per FLOP and token",
     tex="t_1",
-    role="step",
+    role="time",
 )
-a_1 = symbol("a_1", byte, "bytes that a layer saves for a micro-batch", tex="a_1", role="step")
+a_1 = symbol("a_1", byte, "bytes that a layer saves for a micro-batch", tex="a_1", role="model")
 a_0 = symbol(
-    "a_0", byte, "bytes that a recomputed layer saves for a micro-batch", tex="a_0", role="step"
+    "a_0", byte, "bytes that a recomputed layer saves for a micro-batch", tex="a_0", role="model"
 )
 t_slow = symbol(
     "t_slow",
     second,
     "computation of a micro-batch on the slowest stage",
     tex=r"t_{\text{slow}}",
-    role="step",
+    role="time",
 )
 t_avg = symbol(
     "t_avg",
     second,
     "computation of a micro-batch on an average stage",
     tex=r"t_{\text{avg}}",
-    role="step",
+    role="time",
 )
 t_redo = symbol(
-    "t_redo", second, "recomputation of a micro-batch", tex=r"t_{\text{redo}}", role="step"
+    "t_redo", second, "recomputation of a micro-batch", tex=r"t_{\text{redo}}", role="time"
 )
 t_ring = symbol(
-    "t_ring", second, "ring of a micro-batch on a stage", tex=r"t_{\text{ring}}", role="step"
+    "t_ring", second, "ring of a micro-batch on a stage", tex=r"t_{\text{ring}}", role="time"
 )
 t_attn = symbol(
     "t_attn",
     second,
     "attention of a micro-batch on a stage, under which the ring hides",
     tex=r"t_{\text{attn}}",
-    role="step",
+    role="time",
 )
-t_tp = symbol("t_tp", second, "tensor communication of a micro-batch", tex="t_t", role="step")
-t_cp = symbol("t_cp", second, "ring of a micro-batch that is not hidden", tex="t_c", role="step")
-t_pp = symbol("t_pp", second, "stage hops of a micro-batch not hidden", tex="t_p", role="step")
+t_tp = symbol("t_tp", second, "tensor communication of a micro-batch", tex="t_t", role="time")
+t_cp = symbol("t_cp", second, "ring of a micro-batch that is not hidden", tex="t_c", role="time")
+t_pp = symbol("t_pp", second, "stage hops of a micro-batch not hidden", tex="t_p", role="time")
 t_mb = symbol(
     "t_mb",
     second,
     "time of a micro-batch on the slowest stage",
     tex=r"t_{\text{mb}}",
-    role="step",
+    role="time",
 )
 M_states = symbol(
     "M_states",
     byte,
     "weights, gradients and optimizer states of a chip",
     tex=r"M_{\text{states}}",
-    role="step",
+    role="model",
 )
 M_logits = symbol(
-    "M_logits", byte, "logits and their gradient", tex=r"M_{\text{logits}}", role="step"
+    "M_logits", byte, "logits and their gradient", tex=r"M_{\text{logits}}", role="model"
 )
 t_scatter = symbol(
-    "t_scatter", second, "reduce-scatter of the gradients", tex=r"t_{\text{rs}}", role="step"
+    "t_scatter", second, "reduce-scatter of the gradients", tex=r"t_{\text{rs}}", role="time"
 )
 t_gather = symbol(
-    "t_gather", second, "all-gather of the parameters", tex=r"t_{\text{ag}}", role="step"
+    "t_gather", second, "all-gather of the parameters", tex=r"t_{\text{ag}}", role="time"
 )
 n_near = symbol(
-    "n_near", way, "chips of a data group in one node", tex=r"n_{\text{near}}", role="step"
+    "n_near", way, "chips of a data group in one node", tex=r"n_{\text{near}}", role="model"
 )
 epsilon = symbol("epsilon", one, "tolerated share", tex=r"\varepsilon", role="constant")

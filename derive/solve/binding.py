@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
@@ -118,12 +118,13 @@ class Side:
 @dataclass(frozen=True)
 class Answer:
     """The numbers of a threshold. `sides` are its bounds; `provided` are loads that must not exceed
-    1 for the answer to hold, as (formula, quantity)."""
+    1 for the answer to hold, as (formula, quantity). `notes` say what a reader has to know."""
 
     asked: sp.Expr
     sides: tuple[Side, ...]
     provided: tuple[tuple[str, Quantity], ...]
     assumptions: Assumptions
+    notes: tuple[str, ...] = ()
 
     @property
     def binding(self) -> Side:
@@ -175,6 +176,7 @@ class Answer:
             held = "holds" if quantity.value <= 1 else "does NOT hold"
             share = printed(quantity.value, significant(3, trim=True))
             lines.append(f"  provided {formula} <= 1, which {held}: {share}")
+        lines += [f"  note: {note}" for note in self.notes]
         lines += [f"  {line}" for line in input_lines(*(side.quantity for side in self.sides))]
         lines.append("  assumptions:")
         lines += [f"    {k}: {text}" for k, text in self.assumptions.described().items()]
@@ -220,15 +222,29 @@ def answers(
     unit: Unit,
     bounds: Iterable[tuple[str, sp.Expr, tuple[str, ...], tuple[str, ...]]],
     provided: Iterable[sp.Expr],
+    mesh: Iterable[tuple[sp.Symbol, sp.Expr]],
     assumptions: Assumptions,
     givers: Iterable[Giver],
     values: Mapping[str, object],
 ) -> Answer:
-    """The answer that closed forms give for the values."""
+    """The answer that closed forms give for the values, with a note on a mesh that cannot be."""
     bound = values_from(givers, values, assumptions)
     sides = tuple(
         Side(direction, bind(expr, bound, unit, str(asked)), passes, where)
         for direction, expr, passes, where in bounds
     )
     loads = tuple((tex.text(load), bind(load, bound)) for load in provided)
-    return Answer(asked, sides, loads, assumptions)
+    return Answer(asked, sides, loads, assumptions, tuple(_impossible(mesh, bound)))
+
+
+def _impossible(mesh: Iterable[tuple[sp.Symbol, sp.Expr]], bound: Values) -> Iterator[str]:
+    for symbol, degree in mesh:
+        try:
+            value = bind(degree, bound).value
+        except DeriveError:  # a symbol that the bound itself does not need has no value
+            continue
+        if value < 1:
+            yield (
+                f"the best split there has {symbol} = {shown(value)}, and no mesh has less than 1: "
+                f"give {symbol} a value"
+            )

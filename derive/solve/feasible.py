@@ -14,6 +14,7 @@ from math import prod
 import sympy as sp
 
 from derive.cost.assumptions import Assumptions, assume
+from derive.cost.network import TORUS_AXES
 from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
@@ -124,9 +125,9 @@ def feasible(
     if not 1 <= len(strategy.mesh) <= 2 or v.N in strategy.chips.free_symbols:
         raise DeriveError(f"{strategy.name} has no mesh of one or two axes to split chips over")
     bound = values_from(givers, rest, assumptions)
-    found = conditions(strategy, assumptions)
+    loads = [_Load(c, bound, strategy.mesh) for c in conditions(strategy, assumptions)]
     made = [
-        _candidate(strategy, chips, dict(degrees), dict(axes), found, bound)
+        _candidate(chips, degrees, axes, loads)
         for degrees, axes in _splits(strategy, chips, splits, shape)
     ]
     ordered = sorted(made, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
@@ -194,20 +195,25 @@ def _torus_axes(part: tuple[int, ...], shape: tuple[int, ...]) -> sp.Rational:
     return sp.Integer(whole) if whole else sp.Rational(max(parts, 1), 2)
 
 
-def _candidate(
-    strategy: Strategy,
-    chips: int,
-    degrees: dict[str, int],
-    torus_axes: dict[str, sp.Rational],
-    found: tuple[Condition, ...],
-    bound: Values,
-) -> Candidate:
-    here: Values = dict(bound)
-    for name, value in {**degrees, **torus_axes}.items():
-        symbol = v.find(name)
-        here[symbol] = number(sp.Rational(value), v.unit_of_symbol(symbol), name, status="derived")
-    loads = tuple(
-        (" and ".join(c.passes), "+".join(c.where), bind(c.load, here).value) for c in found
-    )
-    used = prod(degrees.values())
-    return Candidate(tuple(degrees.items()), tuple(torus_axes.items()), used, chips - used, loads)
+class _Load:
+    """A condition with everything bound but the mesh and its torus axes; those are put in for each
+    split, in exact numbers."""
+
+    def __init__(self, of: Condition, bound: Values, mesh: tuple[sp.Symbol, ...]) -> None:
+        self.passes, self.where = " and ".join(of.passes), "+".join(of.where)
+        axes = {symbol: bind(symbol, bound).value for symbol in TORUS_AXES.values()}
+        known = {s: q.value for s, q in bound.items() if s not in mesh and s not in axes}
+        # The degrees are bound last; one stands in for them here, so that a missing value is named.
+        ones = {s: number(1, v.unit_of_symbol(s), s.name) for s in mesh}
+        bind(of.load, {**bound, **ones})
+        self.load, self.axes = of.load.xreplace(known), axes
+
+    def at(self, degrees: Pairs, torus_axes: TorusAxes) -> sp.Rational:
+        named = {v.find(name): sp.Rational(value) for name, value in (*degrees, *torus_axes)}
+        return self.load.xreplace({**self.axes, **named})
+
+
+def _candidate(chips: int, degrees: Pairs, torus_axes: TorusAxes, loads: list[_Load]) -> Candidate:
+    here = tuple((x.passes, x.where, x.at(degrees, torus_axes)) for x in loads)
+    used = prod(degree for _, degree in degrees)
+    return Candidate(degrees, torus_axes, used, chips - used, here)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import sympy as sp
 
@@ -15,7 +16,7 @@ from derive.notation.errors import DeriveError
 from derive.solve.binding import Answer, Giver, answers
 from derive.solve.conditions import Condition, Split
 from derive.solve.powers import Range, solved
-from derive.solve.question import Question, chips_asked, held, question
+from derive.solve.question import Held, Question, chips_asked, held, question
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Threshold:
     """The condition on a question under which a strategy is compute-bound.
 
     All `bounds` must hold, and each expression of `provided` be at most 1. `splits` are the values
-    of the mesh axis that was free to choose, at which the bounds are reached.
+    of the mesh axis that was free to choose, at which the bounds are reached, and `mesh` the
+    degrees that the mesh has there: a closed form knows nothing of degrees below 1.
     """
 
     strategy: Strategy
@@ -44,6 +46,7 @@ class Threshold:
     splits: tuple[Split, ...]
     assumptions: Assumptions
     fixed: tuple[sp.Symbol, ...] = ()
+    mesh: tuple[tuple[sp.Symbol, sp.Expr], ...] = ()
 
     @property
     def closed_form(self) -> sp.Expr:
@@ -84,6 +87,7 @@ class Threshold:
             self.question.unit,
             [(bound.direction, bound.expr, bound.passes, bound.where) for bound in self.bounds],
             self.provided,
+            self.mesh,
             self.assumptions,
             givers,
             values,
@@ -111,12 +115,16 @@ def threshold(
     by name (overlap="serial"). Raises NotClosedForm where there is no readable closed form and
     DeriveError where the condition does not involve what is asked.
     """
-    strategy = as_strategy(strategy)
-    assumptions = assume(assumptions, **changes)
-    what = question(asked)
+    chosen, what = as_strategy(strategy), question(asked)
+    return _threshold(chosen, what, assume(assumptions, **changes), tuple(fixed))
+
+
+@lru_cache(maxsize=512)
+def _threshold(
+    strategy: Strategy, what: Question, assumptions: Assumptions, fixed: tuple[sp.Symbol, ...]
+) -> Threshold:
     if what.symbols & {v.P, v.M_hbm, v.s_P}:
         return _capacity(strategy, what, assumptions)
-    fixed = tuple(fixed)
     state = held(strategy, assumptions, what, fixed)
     bounds: list[Bound] = []
     provided: list[sp.Expr] = []
@@ -132,16 +140,29 @@ def threshold(
         provided += [in_alpha(p, what) for p in found.provided]
     if not bounds:
         raise _not_involved(strategy, what, state.conditions)
-    splits = tuple(_splitin_alpha(s, what) for s in state.splits)
+    strictest = _strictest(bounds)
     return Threshold(
         strategy,
         what,
-        _strictest(bounds),
+        strictest,
         tuple(dict.fromkeys(provided)),
-        splits,
+        tuple(_split_in_alpha(s, what) for s in state.splits),
         assumptions,
-        tuple(fixed),
+        fixed,
+        _mesh_at(strictest, state, what),
     )
+
+
+def _mesh_at(
+    bounds: tuple[Bound, ...], state: Held, what: Question
+) -> tuple[tuple[sp.Symbol, sp.Expr], ...]:
+    """The degrees of the mesh at the bound, where one split is chosen for the best."""
+    if len(bounds) != 1 or len(state.splits) != 1:
+        return ()
+    (split,), at_bound = state.splits, {what.main: bounds[0].expr / what.rest}
+    degrees = [(split.symbol, split.at)]
+    degrees += [(s, x.xreplace({split.symbol: split.at})) for s, x in state.given]
+    return tuple((s, in_alpha(x.xreplace(at_bound), what)) for s, x in degrees)
 
 
 def _bounds(found: Range, condition: Condition, what: Question) -> list[Bound]:
@@ -162,7 +183,7 @@ def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     return expr if v.W in changed.free_symbols else changed
 
 
-def _splitin_alpha(split: Split, what: Question) -> Split:
+def _split_in_alpha(split: Split, what: Question) -> Split:
     return replace(split, at=in_alpha(split.at, what))
 
 

@@ -6,12 +6,11 @@ Exit codes: 0 done, 1 drift (build.py --check), 2 an error in the input.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from derive.commands import output
 from derive.notation.errors import DeriveError, quoted, unknown
 
 OVERLAPS = ("concurrent", "serial")
@@ -22,27 +21,58 @@ KEEPS = ("activations", "none", "weights", "all")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. A mistake in the input is one message on stderr."""
     try:
-        options = _parser().parse_args(arguments)
+        try:
+            options = _parser().parse_args(arguments)
+        except SystemExit as stop:  # argparse, after --help or a mistake
+            output.flush()
+            return stop.code if isinstance(stop.code, int) else 2
         code = options.run(options)
-        sys.stdout.flush()
+        output.flush()
         return int(code)
     except DeriveError as error:
-        print(f"derive: {error}", file=sys.stderr)
-        return 2
+        output.complain(f"derive: {error}")
     except KeyboardInterrupt:
-        print("derive: interrupted", file=sys.stderr)
-        return 2
+        output.complain("derive: interrupted")
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing is left to tell it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        output.discard()
         return 0
+    except OSError as error:
+        output.discard()
+        output.complain(f"derive: {_told(error)}")
+    return 2
+
+
+def _told(error: OSError) -> str:
+    """What the system refused: to write the output (where no file is named), or a file."""
+    reason = error.strerror or type(error).__name__
+    if error.filename is None:
+        return f"the output cannot be written: {reason}"
+    return f"{quoted(error.filename)}: {reason}"
+
+
+class _Once(argparse.Action):
+    """Stores a value, and refuses an option that is given twice."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given = namespace.__dict__.setdefault("given", set())
+        if self.dest in given:
+            raise DeriveError(f"{option_string} is given twice, the second time {quoted(values)}")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
 
 
 class _Parser(argparse.ArgumentParser):
     """argparse with one line for a mistake, offering the nearest command or option."""
 
     def error(self, message: str) -> Any:
-        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        output.complain(f"{self.prog}: {message}; see {self.prog} --help")
         raise SystemExit(2)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -84,15 +114,19 @@ def _parser() -> argparse.ArgumentParser:
     _layer_parser(commands)
     facts = _command(commands, "facts", "chips and models, their readings and sources", _facts)
     facts.add_argument("name", nargs="?", metavar="NAME", help="a chip or model; all without")
-    facts.add_argument("--profile", default="scaling-book", help="whose readings are in use")
+    facts.add_argument(
+        "--profile", action=_Once, default="scaling-book", help="whose readings are in use"
+    )
     facts.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
     facts.add_argument("--json", action="store_true", help="as JSON")
     figures = _command(commands, "figures", "every figure of the book", _figures)
-    figures.add_argument("--chapters", metavar="FOLDER", help="the folder of chapters")
+    figures.add_argument(
+        "--chapters", action=_Once, metavar="FOLDER", help="the folder of chapters"
+    )
     figures.add_argument("--json", action="store_true", help="as JSON")
     why = _command(commands, "why", "the tree of one figure down to its sources", _why)
     why.add_argument("figure", metavar="CHAPTER.FIGURE", help="such as 06.alpha-v5p")
-    why.add_argument("--chapters", metavar="FOLDER", help="the folder of chapters")
+    why.add_argument("--chapters", action=_Once, metavar="FOLDER", help="the folder of chapters")
     return parser
 
 
@@ -111,16 +145,21 @@ def _ask_parser(commands: Any) -> None:
     parser.add_argument("strategy", metavar="STRATEGY", help="such as fsdp_tensor, or a sharding")
     parser.add_argument("question", metavar="QUESTION", help="a symbol or ratio: B/X, B/N, Y, N, F")
     _values(parser)
-    parser.add_argument("--overlap", choices=OVERLAPS, metavar="OVERLAP", help=_one_of(OVERLAPS))
     parser.add_argument(
-        "--pass", dest="passes", choices=PASSES, metavar="PASS", help=_one_of(PASSES)
+        "--overlap", action=_Once, choices=OVERLAPS, metavar="OVERLAP", help=_one_of(OVERLAPS)
     )
     parser.add_argument(
-        "--exact", dest="form", action="store_const", const="exact", help="exact collectives"
+        "--pass", dest="passes", action=_Once, choices=PASSES, metavar="PASS", help=_one_of(PASSES)
     )
-    parser.add_argument(
-        "--large-n", dest="form", action="store_const", const="large-n", help="(n-1)/n taken as 1"
-    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--exact", dest="form", action="store_const", const="exact",
+        help="collectives over n devices send (n-1)/n of an array; the default of --feasible",
+    )  # fmt: skip
+    form.add_argument(
+        "--large-n", dest="form", action="store_const", const="large-n",
+        help="(n-1)/n taken as 1; the default of all else",
+    )  # fmt: skip
     parser.add_argument(
         "--no-wrap", dest="wrap", action="store_const", const=False, help="axes do not wrap around"
     )
@@ -129,6 +168,7 @@ def _ask_parser(commands: Any) -> None:
     what.add_argument("--best", action="store_true", help="the optimum of a mesh axis")
     what.add_argument(
         "--feasible",
+        action=_Once,
         metavar="SPLITS",
         choices=("divisors", "powers_of_two", "torus"),
         help="what survives rounding: divisors, powers_of_two or torus",
@@ -146,15 +186,18 @@ def _layer_parser(commands: Any) -> None:
 
 
 def _values(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--chip", metavar="CHIP", help="such as tpu-v5p")
-    parser.add_argument("--model", metavar="MODEL", help="such as llama-3-70b")
+    parser.add_argument("--chip", action=_Once, metavar="CHIP", help="such as tpu-v5p")
+    parser.add_argument("--model", action=_Once, metavar="MODEL", help="such as llama-3-70b")
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", help="a symbol's value, with a unit or not"
     )
-    parser.add_argument("--profile", default="scaling-book", help="whose readings of the facts")
+    parser.add_argument(
+        "--profile", action=_Once, default="scaling-book", help="whose readings of the facts"
+    )
     parser.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
     parser.add_argument(
         "--keep",
+        action=_Once,
         choices=KEEPS,
         metavar="KEEP",
         help=f"gathered tensors kept for the backward pass: {_one_of(KEEPS)}",
@@ -162,8 +205,10 @@ def _values(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gated", action="store_const", const=True, help="three matrices per layer"
     )
-    parser.add_argument("--precision", help="bf16 (default), fp8, int8, fp4, fp32 or any")
-    parser.add_argument("--gradients", help="precision of the weight gradients")
+    parser.add_argument(
+        "--precision", action=_Once, help="bf16 (default), fp8, int8, fp4, fp32 or any"
+    )
+    parser.add_argument("--gradients", action=_Once, help="precision of the weight gradients")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -172,7 +217,10 @@ def _one_of(choices: Sequence[str]) -> str:
 
 
 def _print(data: Any, text: str, as_json: bool) -> int:
-    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text)
+    if as_json:
+        output.write_json(data)
+    else:
+        output.write(text)
     return 0
 
 
@@ -204,7 +252,7 @@ def _figures(options: argparse.Namespace) -> int:
 def _why(options: argparse.Namespace) -> int:
     from derive.commands import book
 
-    print(book.why(options.figure, options.chapters))
+    output.write(book.why(options.figure, options.chapters))
     return 0
 
 

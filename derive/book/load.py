@@ -7,6 +7,9 @@ import sys
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from derive.book.chapter import Chapter
@@ -75,12 +78,12 @@ def chapter(folder: Folder) -> Chapter:
     """
     path, shown = folder.path / FIGURES, folder.named(FIGURES)
     try:
-        source = path.read_bytes()
+        path.read_bytes()
     except FileNotFoundError:
         raise BookError(Problem(folder.shown, 0, f"no {FIGURES}")) from None
     except OSError as error:
         raise BookError(Problem(shown, 0, f"cannot be read: {error.strerror}")) from None
-    made = _run(source, path, shown)
+    made = _run(path, shown, folder.shown)
     found = getattr(made, "chapter", None)
     if not isinstance(found, Chapter):
         raise BookError(Problem(shown, 0, "declares no `chapter`: chapter = Chapter(...)"))
@@ -90,29 +93,73 @@ def chapter(folder: Folder) -> Chapter:
     return found
 
 
-def _run(source: bytes, path: Path, shown: str) -> types.ModuleType:
-    module = types.ModuleType(f"derive_chapter_{path.parent.name[:2]}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # dataclasses look their module up
+class _Source(SourceFileLoader):
+    """Reads a chapter's Python from its file every time, and leaves no bytecode beside it."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        path = self.get_filename(fullname)
+        code: types.CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+class _Parts(MetaPathFinder):
+    """Finds the modules of one chapter: `from .parts import name` in its figures.py."""
+
+    def __init__(self, package: str, folder: Path) -> None:
+        self.package, self.folder = package, folder
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        parent, _, name = fullname.rpartition(".")
+        file = self.folder / f"{name}.py"
+        if parent != self.package or not file.is_file():
+            return None
+        return spec_from_file_location(fullname, file, loader=_Source(fullname, str(file)))
+
+
+def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
+    """Run figures.py as a package of the chapter's own, so that it can be in several files."""
+    package = f"derive_chapter_{path.parent.name[:2]}"
+    finder = _Parts(package, path.parent)
+    spec = spec_from_file_location(
+        package,
+        path,
+        loader=_Source(package, str(path)),
+        submodule_search_locations=[str(path.parent)],
+    )
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[package] = module
+    sys.meta_path.insert(0, finder)
     try:
-        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
+        spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     except SyntaxError as error:
-        raise BookError(Problem(shown, error.lineno or 0, f"SyntaxError: {error.msg}")) from None
+        place = f"{folder}/{Path(error.filename or path).name}"
+        raise BookError(Problem(place, error.lineno or 0, f"SyntaxError: {error.msg}")) from None
     except BaseException as error:
-        line, trace = 0, error.__traceback__
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == str(path):
-                line = trace.tb_lineno
-            trace = trace.tb_next
+        file, line = _raised_at(error, path)
         text = str(error)
         if not isinstance(error, DeriveError):
             text = " ".join(f"{type(error).__name__}: {text}".split())
-        raise BookError(Problem(shown, line, text)) from None
+        raise BookError(Problem(f"{folder}/{file}", line, text)) from None
     finally:
-        del sys.modules[module.__name__]
+        sys.meta_path.remove(finder)
+        for name in [n for n in sys.modules if n == package or n.startswith(f"{package}.")]:
+            del sys.modules[name]
     return module
+
+
+def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
+    """The file of the chapter and the line in it where an error was raised, innermost first."""
+    file, line = path.name, 0
+    trace = error.__traceback__
+    while trace is not None:
+        raised = Path(trace.tb_frame.f_code.co_filename)
+        if raised.parent == path.parent:
+            file, line = raised.name, trace.tb_lineno
+        trace = trace.tb_next
+    return file, line
 
 
 def template(folder: Folder) -> bytes:

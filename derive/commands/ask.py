@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import assumptions_of, givers_of, strategy_of, values_of
+from derive.commands import splits
+from derive.commands.inputs import (
+    assumptions_of,
+    check_mesh,
+    givers_of,
+    strategy_of,
+    values_of,
+)
+from derive.commands.rows import derivation_lines, input_rows, plain, step_row
 from derive.cost.assumptions import Assumptions
 from derive.cost.strategies import Strategy
-from derive.facts import Chip
+from derive.facts import Model
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.parse import ratio
-from derive.notation.quantity import Quantity
 from derive.solve.binding import Giver, values_from
-from derive.solve.feasible import Feasible, feasible
+from derive.solve.feasible import FEASIBLE_DEFAULT
 from derive.solve.numerical import numerical
 from derive.solve.optimum import optimum
 from derive.solve.question import question
-from derive.solve.steps import Step, prove, steps
+from derive.solve.steps import Step, steps
 from derive.solve.threshold import Threshold, threshold
 
 
@@ -47,22 +54,43 @@ class Asked:
 
 def read(options: Namespace) -> Asked:
     """Read the options; raises DeriveError for anything that cannot be understood."""
-    return Asked(
+    assumptions = assumptions_of(options)
+    if options.feasible is not None and options.form is None:
+        assumptions = replace(assumptions, form=FEASIBLE_DEFAULT.form)
+    asked = Asked(
         strategy_of(options.strategy),
         ratio(options.question),
-        assumptions_of(options),
+        assumptions,
         givers_of(options),
-        values_of(options.set),
+        values_of(options.set, assumptions),
     )
+    if options.feasible is None:
+        check_mesh(asked.strategy, asked.values)
+    return asked
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
     asked = read(options)
-    if options.feasible:
-        return _feasible(asked, options)
-    if options.best:
-        return _best(asked)
+    if options.feasible is not None:
+        if options.steps:
+            raise DeriveError("--steps derives a closed form; --feasible has none, leave one out")
+        data, text = splits.run(
+            asked.strategy,
+            asked.expr,
+            options.feasible,
+            asked.assumptions,
+            asked.givers,
+            asked.values,
+        )
+    elif options.best:
+        data, text = _best(asked, options.steps or options.json)
+    else:
+        data, text = _bounds(asked, options)
+    return data, "\n".join([text, *_notes(asked, data)])
+
+
+def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], str]:
     try:
         found = threshold(asked.strategy, asked.expr, asked.assumptions, fixed=asked.fixed)
     except NotClosedForm as error:
@@ -76,7 +104,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
 def _threshold(
     asked: Asked, found: Threshold, derivation: Sequence[Step], show_steps: bool
 ) -> tuple[dict[str, Any], str]:
-    missing = _missing(asked, [b.expr for b in found.bounds])
+    exprs = [*(b.expr for b in found.bounds), *found.provided]
+    missing = _missing(asked, exprs)
     answer = None if missing else found.on(*asked.givers, **asked.values)
     sides = answer.sides if answer else ()
     bounds = []
@@ -87,7 +116,7 @@ def _threshold(
                 "relation": bound.direction,
                 "closed_form": tex.text(bound.expr),
                 "latex": tex.tex(found.relations[index]),
-                "value": _plain(value),
+                "value": plain(value),
                 "passes": list(bound.passes),
                 "networks": list(bound.where),
             }
@@ -105,19 +134,21 @@ def _threshold(
         "bounds": bounds,
         "provided": [f"{tex.text(load)} <= 1" for load in found.provided],
         "split": {s.symbol.name: tex.text(s.at) for s in found.splits},
-        "assumptions": asked.assumptions.described(),
-        "inputs": [] if answer is None else _inputs(answer.quantity if one else sides[0].quantity),
+        "assumptions": _assumptions(asked),
+        "inputs": input_rows(*(side.quantity for side in sides)),
         "missing": missing,
-        "steps": [_step(step) for step in derivation],
+        "steps": [step_row(step) for step in derivation],
     }
     lines = [str(found)]
     if show_steps:
-        for place, step in enumerate(derivation, 1):
-            lines += [f"{place:>3}. {step.words}", f"       {step.text}   [proved {prove(step)}]"]
+        lines += derivation_lines(derivation)
+    elif found.splits:
+        places = dict.fromkeys(f"{s.symbol} = {tex.text(s.at)}" for s in found.splits)
+        lines.append(f"  at the best split, {' or '.join(places)}")
     if answer is not None:
         lines.append(str(answer))
     else:
-        lines += [*_needs(missing, asked), *_assumed(asked.assumptions)]
+        lines += [*_needs(missing, asked), *_assumed(asked)]
     return data, "\n".join(lines)
 
 
@@ -132,11 +163,15 @@ def _one_side(bounds: list[dict[str, Any]]) -> dict[str, Any] | None:
     return pick(bounds, key=lambda b: b["value"])
 
 
-def _best(asked: Asked) -> tuple[dict[str, Any], str]:
+def _best(asked: Asked, derive_it: bool) -> tuple[dict[str, Any], str]:
     symbol = asked.expr
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
+    held = [s.name for s in asked.strategy.mesh if s.name in asked.values]
+    if held:
+        raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {held[0]}")
     found = optimum(asked.strategy, symbol, asked.assumptions)
+    derivation = _steps_to_split(asked) if derive_it else []
     missing = _missing(asked, [found.at])
     answer = None if missing else found.on(*asked.givers, **asked.values)
     data = {
@@ -145,84 +180,31 @@ def _best(asked: Asked) -> tuple[dict[str, Any], str]:
         "relation": "=",
         "closed_form": tex.text(found.at),
         "latex": found.latex,
-        "value": _plain(answer.quantity) if answer else None,
+        "value": plain(answer.quantity) if answer else None,
         "exact": str(answer.value) if answer else None,
         "unit": str(v.unit_of_symbol(symbol)),
         "passes": list(found.passes),
         "second_derivative": tex.text(found.second),
-        "assumptions": asked.assumptions.described(),
-        "inputs": _inputs(answer.quantity) if answer else [],
+        "assumptions": _assumptions(asked),
+        "inputs": input_rows(answer.quantity) if answer else [],
         "missing": missing,
-        "steps": [],
+        "steps": [step_row(step) for step in derivation],
     }
-    lines = [str(found), f"  second derivative there, positive: {tex.text(found.second)}"]
-    lines += [str(answer)] if answer else [*_needs(missing, asked), *_assumed(asked.assumptions)]
+    lines = [str(found)]
+    lines += derivation_lines(derivation) if derivation else []
+    lines.append(f"  second derivative there, positive: {tex.text(found.second)}")
+    lines += [str(answer)] if answer else [*_needs(missing, asked), *_assumed(asked)]
     return data, "\n".join(lines)
 
 
-def _feasible(asked: Asked, options: Namespace) -> tuple[dict[str, Any], str]:
-    bound = values_from(asked.givers, asked.values, asked.assumptions)
-    if v.N not in bound:
-        raise DeriveError("--feasible needs the chips of the slice: --set N=8960")
-    chips = bound[v.N].value
-    if not chips.is_Integer:
-        raise DeriveError(f"N: expected a whole number of chips, found {chips}")
-    shape = None
-    if options.feasible == "torus":
-        shape = _shape(asked, int(chips))
-    form = "exact" if options.form is None else options.form
-    result = feasible(
-        asked.strategy,
-        int(chips),
-        *asked.givers,
-        splits=options.feasible,
-        shape=shape,
-        assumptions=asked.assumptions,
-        values={k: x for k, x in asked.values.items() if k != "N"},
-        form=form,
-    )
-    data = {
-        "strategy": asked.strategy.name,
-        "question": tex.text(asked.expr),
-        "chips": result.chips,
-        "splits": [_candidate(c) for c in result.candidates],
-        "compute_bound": len(result.compute_bound),
-        "best": _candidate(result.best) if result.best else None,
-        "assumptions": result.assumptions.described(),
-    }
-    return data, _best_line(result)
-
-
-def _best_line(result: Feasible) -> str:
-    best = result.best
-    if best is None:
-        return f"{result}\nno split is compute-bound"
-    mesh = " x ".join(f"{name}={n:,}" for name, n in best.degrees)
-    return f"{result}\nbest: {mesh}"
-
-
-def _candidate(c: Any) -> dict[str, Any]:
-    return {
-        "degrees": dict(c.degrees),
-        "torus_axes": {name: float(n) for name, n in c.torus_axes},
-        "chips": c.chips,
-        "idle": c.idle,
-        "ratio": float(c.ratio) if c.ratio.is_finite else None,
-        "compute_bound": c.compute_bound,
-    }
-
-
-def _shape(asked: Asked, chips: int) -> tuple[int, ...]:
-    for giver in asked.givers:
-        if isinstance(giver, Chip) and giver.has("pod_shape"):
-            shape = tuple(int(size) for size in giver.shape("pod_shape"))
-            if prod(shape) == chips:
-                return shape
-            raise DeriveError(
-                f"--feasible torus: the pod of {giver.name} is {' x '.join(map(str, shape))} = "
-                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods only"
-            )
-    raise DeriveError("--feasible torus needs a chip whose pod shape is known: --chip tpu-v5p")
+def _steps_to_split(asked: Asked) -> list[Step]:
+    """The derivation of the largest slice as far as its best split, which is the optimum."""
+    made: list[Step] = []
+    for step in steps(asked.strategy, v.N, asked.assumptions):
+        made.append(step)
+        if step.kind == "split":
+            return made
+    return []
 
 
 def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], str]:
@@ -235,8 +217,10 @@ def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], str]
             values=asked.values,
             fixed=asked.fixed,
         )
+    except NotClosedForm:
+        raise error from None
     except DeriveError as missing:
-        raise NotClosedForm(f"{error}. Numerically: {missing}") from None
+        raise NotClosedForm(f"{error}; for a numerical answer: {missing}") from None
     side = answer.sides[0]
     data = {
         "strategy": asked.strategy.name,
@@ -244,16 +228,16 @@ def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], str]
         "relation": side.direction,
         "closed_form": None,
         "latex": None,
-        "value": _plain(side.quantity),
+        "value": plain(side.quantity),
         "exact": None,
         "unit": str(question(asked.expr).unit),
         "note": side.quantity.formula,
-        "assumptions": asked.assumptions.described(),
-        "inputs": _inputs(side.quantity),
+        "assumptions": _assumptions(asked),
+        "inputs": input_rows(side.quantity),
         "missing": [],
         "steps": [],
     }
-    return data, f"no readable closed form ({error}); numerically:\n{answer}"
+    return data, f"{error}; numerically:\n{answer}"
 
 
 def _missing(asked: Asked, exprs: Sequence[sp.Expr]) -> list[str]:
@@ -273,40 +257,36 @@ def _needs(missing: list[str], asked: Asked) -> list[str]:
     return [f"  for a number, give a value to {glosses}"]
 
 
-def _assumed(assumptions: Assumptions) -> list[str]:
-    return ["  assumptions:", *(f"    {k}: {t}" for k, t in assumptions.described().items())]
-
-
-def _plain(quantity: Quantity | None) -> float | int | None:
-    if quantity is None:
-        return None
-    return int(quantity.value) if quantity.value.is_Integer else float(quantity.value)
-
-
-def _step(step: Step) -> dict[str, str]:
-    return {
-        "kind": step.kind,
-        "words": step.words,
-        "claim": step.text,
-        "latex": step.latex,
-        "proved": prove(step),
-    }
-
-
-def _inputs(quantity: Quantity) -> list[dict[str, Any]]:
-    rows = []
-    for name, given in quantity.inputs:
-        rows.append(
-            {
-                "symbol": name,
-                "value": _plain(given),
-                "unit": str(given.unit),
-                "of": given.of,
-                "basis": given.basis,
-                "source": given.source,
-                "status": given.status,
-            }
+def _assumptions(asked: Asked) -> dict[str, str]:
+    """The assumptions by name; where memory is asked for, the state of a parameter too."""
+    described = asked.assumptions.described()
+    if asked.expr.free_symbols & {v.P, v.M_hbm}:
+        size = asked.assumptions.constants.get(v.s_P, v.s_P)
+        precision = asked.assumptions.precision
+        described["state"] = (
+            f"{size} bytes per parameter: {precision} weight, two fp32 Adam moments"
         )
-        if given.inputs:
-            rows += _inputs(given)
-    return rows
+    return described
+
+
+def _assumed(asked: Asked) -> list[str]:
+    described = asked.assumptions.described()
+    return ["  assumptions:", *(f"    {name}: {text}" for name, text in described.items())]
+
+
+def _notes(asked: Asked, data: dict[str, Any]) -> list[str]:
+    """What the answer's own lines do not say: the state of a parameter, a gated model, values
+    that play no part."""
+    lines = []
+    extra = {k: t for k, t in _assumptions(asked).items() if k == "state"}
+    lines += [f"    {name}: {text}" for name, text in extra.items()]
+    for giver in asked.givers:
+        if isinstance(giver, Model) and giver.gated and not asked.assumptions.gated:
+            lines.append(f"note: {giver.name} has three matrices per layer; --gated counts them")
+    rows = data.get("inputs")
+    if rows:
+        conditions = " ".join(data.get("provided", ()))
+        used = {row["symbol"] for row in rows} | set(re.findall(r"[A-Za-z_]+", conditions))
+        idle = [name for name in asked.values if name not in used]
+        lines += [f"note: {name} plays no part in this answer" for name in idle]
+    return lines

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from derive.book import report
-from derive.notation.errors import DeriveError
+from derive.commands.inputs import path_of
+from derive.notation.errors import DeriveError, quoted
 
 
 def figures(folder: str | None) -> tuple[list[dict[str, Any]], str]:
@@ -26,12 +27,18 @@ def book_root(folder: str | None) -> Path:
     Raises DeriveError where there is none.
     """
     if folder is not None:
-        named = Path(folder).resolve()
-        root = named.parent if named.name == "chapters" else named
-        if (root / "chapters").is_dir():
-            return root
-        raise DeriveError(f"no folder of chapters at {folder}")
-    here = Path.cwd()
+        try:
+            named = path_of(folder, "--chapters").resolve()
+            root = named.parent if named.name == "chapters" else named
+            if (root / "chapters").is_dir():
+                return root
+        except (OSError, RuntimeError):  # too long, no permission, links in a circle
+            pass
+        raise DeriveError(f"no folder of chapters at {quoted(folder)}")
+    try:
+        here = Path.cwd()
+    except OSError:
+        raise DeriveError("this folder is gone; name the book with --chapters FOLDER") from None
     for place in (here, *here.parents):
         if (place / "chapters").is_dir():
             return place

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
-from derive.facts import Catalogue, Chip, Model, Reading, chip, load_file, model, shipped
+from derive.commands.inputs import catalogue_of
+from derive.facts import Catalogue, Chip, Model, Reading, chip, model, source
+from derive.notation import symbols as v
 from derive.notation.errors import unknown
 from derive.notation.printed import shown
 from derive.notation.units import Unit
@@ -14,9 +15,7 @@ from derive.notation.units import Unit
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The names of the catalogue, or the facts of the one that was named, as data and as text."""
-    catalogue = shipped()
-    for name in options.facts or ():
-        catalogue = load_file(Path(name), onto=catalogue)
+    catalogue = catalogue_of(options)
     if options.name is None:
         return _names(catalogue)
     return _one(options.name, options.profile, catalogue)
@@ -43,11 +42,24 @@ def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any],
     if found is None:
         raise unknown("chip or model", name, spellings)
     if found in catalogue.models:
-        return _model(model(found, catalogue=catalogue))
-    return _chip(chip(found, profile=profile, catalogue=catalogue))
+        data, lines, cited = _model(model(found, catalogue=catalogue))
+    else:
+        data, lines, cited = _chip(chip(found, profile=profile, catalogue=catalogue))
+    data["sources"] = {}
+    for key in dict.fromkeys(cited):
+        known = source(key, catalogue)
+        data["sources"][key] = {
+            "title": known.title,
+            "publisher": known.publisher,
+            "dated": known.dated,
+            "address": known.address,
+        }
+        parts = (known.title, known.publisher, known.dated, known.address)
+        lines.append(f"[{key}] {', '.join(part for part in parts if part and part != 'undated')}")
+    return data, "\n".join(lines)
 
 
-def _chip(found: Chip) -> tuple[dict[str, Any], str]:
+def _chip(found: Chip) -> tuple[dict[str, Any], list[str], list[str]]:
     data: dict[str, Any] = {"name": found.name, "title": found.title, "profile": found.profile}
     lines = [f"{found.name}: {found.title} (profile {found.profile}; > marks the reading in use)"]
     data["facts"] = {}
@@ -60,7 +72,8 @@ def _chip(found: Chip) -> tuple[dict[str, Any], str]:
             mark = ">" if row["picked"] else " "
             lines.append(f" {mark} {row['printed']:<24} [{row['source']}] {row['status']}")
             lines.append(f"     {row['basis']}")
-    return data, "\n".join(lines)
+    cited = [row["source"] for rows in data["facts"].values() for row in rows]
+    return data, lines, [key for key in cited if key]
 
 
 def _reading(reading: Reading, unit: Unit, picked: bool) -> dict[str, Any]:
@@ -84,7 +97,7 @@ def _reading(reading: Reading, unit: Unit, picked: bool) -> dict[str, Any]:
     }
 
 
-def _model(found: Model) -> tuple[dict[str, Any], str]:
+def _model(found: Model) -> tuple[dict[str, Any], list[str], list[str]]:
     parameters = found.parameters
     data: dict[str, Any] = {
         "name": found.name,
@@ -98,7 +111,12 @@ def _model(found: Model) -> tuple[dict[str, Any], str]:
         "status": found.status,
     }
     lines = [f"{found.name}: {found.title} [{found.source}] {found.status}"]
-    lines += [f"  {s.name:<4}{shown(q.value, q.unit)}" for s, q in found.bindings().items()]
+    for s, q in found.bindings().items():
+        if s != v.P:  # exactly, below
+            lines.append(f"  {s.name:<4}{shown(q.value, q.unit):<12}{v.meaning(s).gloss}")
+    lines.append(
+        "  three matrices per layer (gated)" if found.gated else "  two matrices per layer"
+    )
     lines.append(f"  parameters {int(parameters.value):,}, computed from the shapes:")
     lines += [f"    {name:<14}{int(part.value):>18,}" for name, part in found.parts]
-    return data, "\n".join(lines)
+    return data, lines, [found.source] if found.source else []

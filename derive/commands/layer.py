@@ -7,7 +7,13 @@ from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import assumptions_of, givers_of, strategy_of, values_of
+from derive.commands.inputs import (
+    assumptions_of,
+    check_mesh,
+    givers_of,
+    strategy_of,
+    values_of,
+)
 from derive.cost.program import PassCost
 from derive.notation import tex
 from derive.solve.binding import value_of, values_from
@@ -21,7 +27,9 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """
     assumptions = assumptions_of(options)
     strategy = strategy_of(options.sharding)
-    given = values_from(givers_of(options), values_of(options.set), assumptions)
+    values = values_of(options.set, assumptions)
+    check_mesh(strategy, values)
+    given = values_from(givers_of(options), values, assumptions)
     known: dict[sp.Symbol, sp.Expr] = dict(assumptions.constants)
     known |= {symbol: value_of(symbol, quantity).value for symbol, quantity in given.items()}
     data: dict[str, Any] = {"sharding": str(strategy.layer or strategy.name)}
@@ -58,38 +66,56 @@ def _pass(cost: PassCost, known: dict[sp.Symbol, sp.Expr]) -> dict[str, Any]:
     return {"flops": plain(cost.flops), "bytes": plain(total), "moves": moves}
 
 
+COLUMNS = ("", "collective", "tensor", "axis", "bytes", "sent per device", "critical")
+NOTES = (
+    "bytes: what has to arrive on a device in the large-n form (an all-reduce counts twice)",
+    "critical: the next matmul waits for it; the others can run beside the computation",
+)
+
+
 def _table(data: dict[str, Any]) -> str:
-    header = ("", "collective", "tensor", "axis", "bytes (large n)", "sent by a device", "waits")
-    rows = [header]
-    for name in ("forward", "backward"):
-        if name not in data:
-            continue
+    passes = [name for name in ("forward", "backward") if name in data]
+    rows = [COLUMNS]
+    for name in passes:
         for move in data[name]["moves"]:
             rows.append(
                 (
                     name,
                     move["collective"].replace("_", "-"),
                     move["tensor"],
-                    move["axis"],
+                    move["axis"] or "-",
                     _cell(move["bytes"]),
                     _cell(move["sent_bytes"]),
                     "yes" if move["critical"] else "no",
                 )
             )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
+    numbers = all(
+        not isinstance(move[key], str)
+        for name in passes
+        for move in data[name]["moves"]
+        for key in ("bytes", "sent_bytes")
+    )
+    right = {4, 5} if numbers else set()
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     lines = [data["sharding"], ""]
-    for name in ("forward", "backward"):
-        if name in data:
-            lines.append(
-                f"{name:<9} {_cell(data[name]['flops'])} FLOP, {_cell(data[name]['bytes'])} bytes"
-            )
+    costs = [(_cell(data[name]["flops"]), _cell(data[name]["bytes"])) for name in passes]
+    flops, size = (max(len(cost[i]) for cost in costs) if numbers else 0 for i in (0, 1))
+    for name, (work, moved) in zip(passes, costs, strict=True):
+        lines.append(f"{name:<9} {work.rjust(flops)} FLOP, {moved.rjust(size)} bytes")
     lines.append("")
-    lines += [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    if len(rows) == 1:
+        lines.append("nothing moves")
+    else:
+        for row in rows:
+            cells = [_set(cell, widths[i], i in right) for i, cell in enumerate(row)]
+            lines.append("  ".join(cells))
+        lines += ["", *NOTES]
     lines += ["", "assumptions:", *(f"  {k}: {t}" for k, t in data["assumptions"].items())]
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _set(text: str, width: int, right: bool) -> str:
+    return text.rjust(width) if right else text.ljust(width)
 
 
 def _cell(value: Any) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import builtins
 import code
+import errno
 import sys
 from typing import Any
 
+from derive.commands import output
 from derive.notation.errors import DeriveError
 
 BANNER = """\
@@ -14,36 +16,80 @@ derive: closed forms for distributed training. Try
   threshold(fsdp, B/X)         the critical batch per chip
   optimum(fsdp_tensor, X)      the best FSDP degree
   threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("llama-3-70b"))
+Strategies: {strategies}
 Symbols: {symbols}
-Leave with Ctrl-D."""
+meaning(X) tells what a symbol stands for. Leave with exit() or Ctrl-D."""
 
 
 class Console(code.InteractiveConsole):
     """The prompt; a mistake in the input is told in one line instead of a traceback."""
 
+    def write(self, data: str) -> None:
+        """Print on standard error, in characters that it can write."""
+        output.complain(data.removesuffix("\n"))
+
     def showtraceback(self) -> None:
         """Print a DeriveError as its message and anything else as Python does."""
-        kind, value, _ = sys.exc_info()
-        if kind is not None and issubclass(kind, DeriveError):
-            self.write(f"{value}\\n".replace("\\n", "\n"))
+        _, value, _ = sys.exc_info()
+        if isinstance(value, DeriveError):
+            self.write(str(value))
+        elif isinstance(value, OSError) and value.errno in (errno.ENOSPC, errno.EPIPE):
+            raise value  # the answers go nowhere
         else:
             super().showtraceback()
+
+
+def _display(value: object) -> None:
+    """Show an answer as the command line does, and keep it as `_`."""
+    if value is not None:
+        output.write(repr(value))
+        setattr(builtins, "_", value)  # noqa: B010 - mypy knows no builtins._
+
+
+def _feed(console: Console) -> None:
+    """Evaluate piped lines; neither banner nor prompts, so that the output is the answers."""
+    if sys.stdin is None:
+        raise DeriveError("the prompt reads standard input, which is closed")
+    more = False
+    try:
+        for line in sys.stdin:
+            more = console.push(line.rstrip("\r\n"))
+    except UnicodeDecodeError as error:
+        encoding = sys.stdin.encoding
+        raise DeriveError(f"expected {encoding} text to evaluate: {error.reason}") from None
+    if more:
+        console.push("")
+
+
+def _complete(names: dict[str, Any]) -> None:
+    try:
+        import readline
+        import rlcompleter
+    except ImportError:  # no line editing on this platform: the prompt works without it
+        return
+    readline.set_completer(rlcompleter.Completer(names).complete)
+    readline.parse_and_bind("tab: complete")
 
 
 def run() -> int:
     """Read and evaluate until the input ends; always 0."""
     import derive
+    from derive.cost.strategies import STRATEGIES
     from derive.notation.symbols import vocabulary
 
     names: dict[str, Any] = {name: getattr(derive, name) for name in dir(derive)}
     names["__builtins__"] = builtins
+    interactive = sys.stdin is not None and sys.stdin.isatty()
+    if interactive:
+        _complete(names)
+    banner = BANNER.format(symbols=" ".join(vocabulary()), strategies=" ".join(STRATEGIES))
+    shown, sys.displayhook = sys.displayhook, _display
     try:
-        import readline
-        import rlcompleter
-
-        readline.set_completer(rlcompleter.Completer(names).complete)
-        readline.parse_and_bind("tab: complete")
-    except ImportError:  # no line editing on this platform: the prompt works without it
-        pass
-    Console(names).interact(BANNER.format(symbols=" ".join(vocabulary())), exitmsg="")
+        console = Console(names)
+        if interactive:
+            console.interact(banner, exitmsg="")
+        else:
+            _feed(console)
+    finally:
+        sys.displayhook = shown
     return 0

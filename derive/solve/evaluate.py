@@ -7,11 +7,12 @@ product grid is cut into blocks small enough that intermediate arrays stay in ca
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
+from sympy.printing.numpy import NumPyPrinter
 
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+PRINTED = {
+    "fully_qualified_modules": False,
+    "inline": True,
+    "allow_unknown_functions": False,
+    "user_functions": {},
+}
 BLOCK = 1 << 15  # elements; a few float64 temporaries of this size fit a 2 MB cache
 
 
@@ -93,8 +100,19 @@ def compiled(expr: sp.Expr, order: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
         v.meaning(symbol)
     for unknown in expr.atoms(AppliedUndef):
         raise DeriveError(f"unknown function {quoted(unknown.func)}")
-    function: Callable[..., Any] = sp.lambdify(order, expr, modules="numpy")
+    function: Callable[..., Any] = sp.lambdify(
+        order, expr, modules=[_functions()], printer=NumPyPrinter(PRINTED)
+    )
     return function
+
+
+@lru_cache(maxsize=1)
+def _functions() -> dict[str, Any]:
+    """The NumPy functions of expressions; naming the module instead would import all of it."""
+    import numpy as np
+
+    names = ("sqrt", "exp", "log", "floor", "ceil", "maximum", "minimum", "mod")
+    return {name: getattr(np, name) for name in names} | {"reduce": reduce}
 
 
 def _number(symbol: sp.Symbol, value: object) -> sp.Expr:

@@ -1,0 +1,71 @@
+"""Writing to the terminal: any encoding, a reader that leaves, a full disk, a closed stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import Any, TextIO
+
+from derive.notation.errors import DeriveError
+
+# What a narrow encoding lacks: the tree of `why`, and typography.
+_ASCII = str.maketrans({
+    "├": "|", "└": "`", "│": "|", "─": "-", "−": "-", "×": "x", "·": ".", "≥": ">=", "≤": "<=",
+    "–": "-", "—": "-", "’": "'", "“": '"', "”": '"', "…": "...", "√": "sqrt",
+})  # fmt: skip
+
+
+def write(text: str) -> None:
+    """Print text, with plain spaces, so that what is seen can be searched for and copied."""
+    out = _stream(sys.stdout)
+    print(encodable(text.replace("\u00a0", " "), out), file=out)
+
+
+def write_json(data: Any) -> None:
+    """Print data as JSON, with characters escaped where the encoding lacks them."""
+    out = _stream(sys.stdout)
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    print(text if _fits(text, out) else json.dumps(data, indent=2), file=out)
+
+
+def complain(message: str) -> None:
+    """Print a message on standard error; nothing where that is closed or full."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print(encodable(message, sys.stderr), file=sys.stderr, flush=True)
+
+
+def flush() -> None:
+    """Write what is buffered; raises OSError where the disk is full or the reader has gone."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def discard() -> None:
+    """Send what is still buffered nowhere, so that Python does not fail on it when it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def encodable(text: str, stream: TextIO) -> str:
+    """`text` in characters that the stream can write."""
+    if _fits(text, stream):
+        return text
+    name = stream.encoding
+    return text.translate(_ASCII).encode(name, "backslashreplace").decode(name)
+
+
+def _fits(text: str, stream: TextIO) -> bool:
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeError:
+        return False
+    return True
+
+
+def _stream(stream: TextIO | None) -> TextIO:
+    if stream is None:
+        raise DeriveError("the output cannot be written: standard output is closed")
+    return stream

@@ -16,11 +16,12 @@ from derive.book.plots import Plot
 from derive.book.tables import Cell, Table
 from derive.notation.claims import CLAIM_RULES
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.printed import Rule
+from derive.notation.printed import Rule, integer
 from derive.notation.quantity import Quantity
 
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 _REQUIRED: Any = object()
+INTEGER = integer()
 
 
 @dataclass(frozen=True)
@@ -89,29 +90,33 @@ class Chapter:
         self,
         name: str,
         quantity: object,
-        rule: Rule,
+        rule: Rule = INTEGER,
         *,
         unit: str | None = None,
         cite: Iterable[str] = (),
-    ) -> None:
-        """A number that is regenerated. `unit` are words in place of the quantity's own unit."""
+    ) -> Quantity:
+        """A number that is regenerated, and its quantity; printed whole unless a rule says else.
+
+        `unit` are words in place of the quantity's own unit.
+        """
         if not isinstance(rule, Rule):
             raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
-        made = Figure(
-            name, "shown", quantity_of(quantity, name), rule, unit=unit, cite=_cited(cite)
-        )
+        found = quantity_of(quantity, name)
+        made = Figure(name, "shown", found, rule, unit=unit, cite=_cited(cite))
         made.text()
         self._add(self.figures, "figure", name, made)
+        return found
 
     def claim(
         self, name: str, quantity: object, rule: str = "round", cite: Iterable[str] = ()
-    ) -> None:
-        """A number that the author words; `rule` says when the words are true of the quantity."""
+    ) -> Quantity:
+        """A number that the author words, and its quantity; `rule` says when the words are true."""
         if rule not in CLAIM_RULES:
             raise unknown("claim rule", str(rule), CLAIM_RULES)
         found = quantity_of(quantity, name)
         made = Figure(name, "claim", found, check=rule, cite=_cited(cite))
         self._add(self.figures, "figure", name, made)
+        return found
 
     def require(
         self,
@@ -142,10 +147,17 @@ class Chapter:
             made = Figure(name, "require", found.left, relation=found, cite=keys)
         self._add(self.figures, "figure", name, made)
 
-    def given(self, name: str, quantity: object, cite: Iterable[str] = ()) -> None:
-        """An input that the author states; the words in the template must equal it."""
-        made = Figure(name, "given", quantity_of(quantity, name), cite=_cited(cite))
+    def given(self, name: str, quantity: object, cite: Iterable[str] = ()) -> Quantity:
+        """An input that the author states, and its quantity; the template's words must equal it."""
+        found = quantity_of(quantity, name)
+        made = Figure(name, "given", found, cite=_cited(cite))
         self._add(self.figures, "figure", name, made)
+        return found
+
+    def holds(self, *statements: tuple[str, object, str]) -> None:
+        """Several requirements at once: (name, whether it holds, why)."""
+        for name, statement, because in statements:
+            self.require(name, holds=bool(statement), because=because)
 
     def condition(self, name: str, of: object, label: str | None = None) -> None:
         """A condition, numbered in order of declaration: a threshold, a relation or several."""
@@ -164,12 +176,13 @@ class Chapter:
     def table(
         self,
         name: str,
-        header: Sequence[Cell],
+        header: Sequence[Cell] | str,
         rows: Sequence[Sequence[Cell]],
         align: str | None = None,
     ) -> None:
-        """A table of text, `cell(quantity, rule)` and `math(expr)`."""
-        self._add(self.tables, "table", name, tables.table(name, header, rows, align))
+        """A table of text, `cell(quantity, rule)` and `math(expr)`; a header may be "One | Two"."""
+        titles = [t.strip() for t in header.split("|")] if isinstance(header, str) else header
+        self._add(self.tables, "table", name, tables.table(name, titles, rows, align))
 
     def plot(self, name: str, plot: Plot, alt: str) -> None:
         """A plot, drawn to `<name>.svg`; `alt` is the text that stands for it."""
@@ -188,7 +201,7 @@ class Chapter:
 
     def _add(self, where: dict[str, Any], kind: str, name: str, made: object) -> None:
         if not _NAME.fullmatch(name):
-            raise DeriveError(f"a {kind}'s name is lower-case with dashes, found {quoted(name)}")
+            raise DeriveError(f"a {kind}'s name is words joined by dashes, found {quoted(name)}")
         if name in where:
             raise DeriveError(f"{kind} {name} is declared already")
         where[name] = made

@@ -77,7 +77,7 @@ def test_a_template_that_is_no_utf8(book):
         ("\nx = (\n", "SyntaxError: '(' was never closed"),
         ("raise SystemExit('bye')\n", "SystemExit: bye"),
         ("chapter.claim('a', number(1))\n" * 2, ":11: figure a is declared already"),
-        ("chapter.claim('A b', number(1))", "a figure's name is lower-case with dashes"),
+        ("chapter.claim('A b', number(1))", "a figure's name is words joined by dashes"),
         ("chapter.claim('a', 1.5)", "a: expected a quantity"),
         ("chapter.claim('a', number(1), 'rond')", "unknown claim rule 'rond'; did you mean round"),
         ("chapter.require('a', number(1), '=', 2)", "unknown relation '='"),

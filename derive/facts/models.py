@@ -76,7 +76,7 @@ class Model:
     @cached_property
     def parts(self) -> tuple[tuple[str, Quantity], ...]:
         """The parameters of each part, computed from the shapes: (name, quantity) in order."""
-        given = self._shapes()
+        given = self._shapes
         norms = self.norms_per_layer * L + (1 if self.final_norm else 0)
         formulas = {
             "embedding": D * V,
@@ -99,9 +99,10 @@ class Model:
 
     def bindings(self, precision: str = "bf16") -> dict[sp.Symbol, Quantity]:
         """D, F, L, V, K, H, G and P, in the vocabulary's order; the same for every precision."""
-        bound = {**self._shapes(), symbols.P: self.parameters}
+        bound = {**self._shapes, symbols.P: self.parameters}
         return {symbol: bound[symbol] for symbol in sorted(bound, key=rank)}
 
+    @cached_property
     def _shapes(self) -> dict[sp.Symbol, Quantity]:
         made = {symbol: self._leaf(key, symbol) for key, symbol in _SYMBOLS.items()}
         heads = self._leaf("heads", K)

@@ -99,6 +99,7 @@ def _shared_networks(moves: Iterable[Move]) -> list[tuple[str, tuple[Move, ...]]
     return sorted(named, key=lambda item: item[0])
 
 
+@lru_cache(maxsize=256)
 def conditions(strategy: Strategy, assumptions: Assumptions) -> tuple[Condition, ...]:
     """The conditions that bind: those that another one implies are left out."""
     found = []

@@ -121,7 +121,7 @@ def _check_sides(
             if low is None or high * (1 - margin) > low:
                 tries.append((high * (1 - margin), True))
         for value, expected in tries:
-            if not check.side_conditions_hold(point, value):
+            if not check.side_conditions_hold(point):
                 continue
             if check.compute_bound(point, value) is not expected:
                 side = "compute-bound" if not expected else "communication-bound"
@@ -154,29 +154,26 @@ class _Check:
             load = load.xreplace(replace).xreplace(dict(given)).xreplace(replace)
             self.loads.append(load)
         self.symbols = {s for load in self.loads for s in load.free_symbols} - {self.value}
-        self.compiled: list[Callable[..., float]] = []
+        # Floats are enough: the points tried stand off the bounds by a margin.
         self.order = sorted(self.symbols - {self.free}, key=v.rank)
-        if self.free is not None:
-            arguments = [self.free, self.value, *self.order]
-            self.compiled = [sp.lambdify(arguments, load, modules="math") for load in self.loads]
+        split = [] if self.free is None else [self.free]
+        arguments = [self.value, *self.order, *split]
+        self.compiled = [sp.lambdify(arguments, load, modules="math") for load in self.loads]
 
-    def side_conditions_hold(self, point: dict[sp.Symbol, sp.Expr], value: sp.Expr) -> bool:
+    def side_conditions_hold(self, point: dict[sp.Symbol, sp.Expr]) -> bool:
         """Whether the loads that do not involve the question or the split are at most 1."""
         rest = [x for x in self.loads if not x.has(self.value) and not self._splits(x)]
-        return all(self._at(load, point, value) <= 1 for load in rest)
+        return all(_value(load, point) <= 1 for load in rest)
 
     def compute_bound(self, point: dict[sp.Symbol, sp.Expr], value: sp.Expr) -> bool:
         """Whether some split satisfies every condition at the point."""
-        if self.free is None:
-            return all(self._at(load, point, value) <= 1 for load in self.loads)
         known = [float(value), *(float(point[s]) for s in self.order)]
-        return _least_over_split(lambda x: max(f(x, *known) for f in self.compiled)) <= 1
+        if self.free is None:
+            return all(f(*known) <= 1 for f in self.compiled)
+        return _least_over_split(lambda x: max(f(*known, x) for f in self.compiled)) <= 1
 
     def _splits(self, load: sp.Expr) -> bool:
         return self.free is not None and bool(load.has(self.free))
-
-    def _at(self, load: sp.Expr, point: dict[sp.Symbol, sp.Expr], value: sp.Expr) -> sp.Expr:
-        return _value(load, {**point, self.value: value})
 
 
 def _least_over_split(load: Callable[[float], float]) -> float:

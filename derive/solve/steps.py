@@ -63,7 +63,7 @@ def _derivation(found: Threshold) -> list[Step]:
     made += _implied_steps(found)
     given, free = mesh_in_terms_of_chips(found.strategy, found.question, found.fixed)
     made += [
-        Step("mesh", f"The mesh axes multiply to the chips, so {s} follows", sp.Eq(s, x), found)
+        Step("mesh", f"The mesh axes multiply to the chips, so {s} follows", _equation(s, x), found)
         for s, x in given
     ]
     if free is not None:
@@ -73,18 +73,18 @@ def _derivation(found: Threshold) -> list[Step]:
 
 def _computation_step(found: Threshold, cost: PassTerms) -> Step:
     words = f"A chip computes its share of the {cost.name} pass in"
-    return Step("computation", words, sp.Eq(v.T_math, cost.seconds), found, cost.name)
+    return Step("computation", words, _equation(v.T_math, cost.seconds), found, cost.name)
 
 
 def _communication_step(found: Threshold, cost: PassTerms, term: Term) -> Step:
     words = f"Over {_network(term.where)} it moves {_listed(term.moves)}, in"
-    claim = sp.Eq(time_of(term.where), term.seconds)
+    claim = _equation(time_of(term.where), term.seconds)
     return Step("communication", words, claim, found, cost.name, term.where)
 
 
 def _load_step(found: Threshold, cost: PassTerms, term: Term) -> Step:
     words = f"With {_constants(found.assumptions)}, as a share of the computation"
-    claim = sp.Eq(time_of(term.where) / v.T_math, in_alpha(term.load, found.question))
+    claim = _equation(time_of(term.where) / v.T_math, in_alpha(term.load, found.question))
     return Step("load", words, claim, found, cost.name, term.where)
 
 
@@ -101,7 +101,7 @@ def _implied_steps(found: Threshold) -> list[Step]:
                 f"The {cost.name} pass asks no more over {_network(term.where)}; its share there is"
             )
             ratio = term.load / loads[term.where]
-            claim = sp.Eq(time_of(term.where) / v.T_math, ratio * in_alpha(loads[term.where]))
+            claim = _equation(time_of(term.where) / v.T_math, ratio * in_alpha(loads[term.where]))
             made.append(Step("implied", words, claim, found, cost.name, term.where))
     return made
 
@@ -116,9 +116,9 @@ def _split_steps(found: Threshold, free: sp.Symbol) -> list[Step]:
             else "The larger of the two loads is least where they are equal"
         )
         passes, where = "+".join(split.passes), "+".join(split.where)
-        made.append(Step("split", why, sp.Eq(free, split.at), found, passes, where))
+        made.append(Step("split", why, _equation(free, split.at), found, passes, where))
         total = _load_at_split(found, free, split)
-        kind = sp.Eq(v.T_comms / v.T_math, in_alpha(total, found.question))
+        kind = _equation(v.T_comms / v.T_math, in_alpha(total, found.question))
         words = "There " + ("the sum is" if serial else "each of them is")
         made.append(Step("best", words, kind, found, passes, where))
     return made
@@ -147,6 +147,11 @@ def _threshold_step(found: Threshold) -> Step:
 def _capacity_step(found: Threshold) -> Step:
     claim = sp.Le(state_of(found), v.M_hbm)
     return Step("capacity", "Weights and optimizer state of a chip fit in its memory", claim, found)
+
+
+def _equation(left: sp.Expr, right: sp.Expr) -> sp.Rel:
+    # Unevaluated: SymPy would try to decide the equation, which takes longer than to prove it.
+    return sp.Eq(left, right, evaluate=False)
 
 
 def _network(where: str) -> str:

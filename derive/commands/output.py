@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import Any, TextIO
@@ -15,12 +16,13 @@ _ASCII = str.maketrans({
     "├": "|", "└": "`", "│": "|", "─": "-", "−": "-", "×": "x", "·": ".", "≥": ">=", "≤": "<=",
     "–": "-", "—": "-", "’": "'", "“": '"', "”": '"', "…": "...", "√": "sqrt",
 })  # fmt: skip
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
 
 
 def write(text: str) -> None:
-    """Print text, with plain spaces, so that what is seen can be searched for and copied."""
+    """Print text; spaces are plain, so that what is seen can be searched for and copied."""
     out = _stream(sys.stdout)
-    print(encodable(text.replace("\u00a0", " "), out), file=out)
+    print(encodable(text, out), file=out)
 
 
 def write_json(data: Any) -> None:
@@ -50,10 +52,12 @@ def discard() -> None:
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """`text` in characters that the stream can write."""
+    """`text` with plain spaces, in characters that the stream can write."""
+    text = text.replace("\u00a0", " ")
     if _fits(text, stream):
         return text
     name = stream.encoding
+    text = re.sub(f"[{''.join(_RAISED)}]+", lambda m: "^" + "".join(_RAISED[c] for c in m[0]), text)
     return text.translate(_ASCII).encode(name, "backslashreplace").decode(name)
 
 

@@ -6,6 +6,8 @@ import builtins
 import code
 import errno
 import sys
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 from derive.commands import output
@@ -16,9 +18,9 @@ derive: closed forms for distributed training. Try
   threshold(fsdp, B/X)         the critical batch per chip
   optimum(fsdp_tensor, X)      the best FSDP degree
   threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("llama-3-70b"))
-Strategies: {strategies}
-Symbols: {symbols}
-meaning(X) tells what a symbol stands for. Leave with exit() or Ctrl-D."""
+{strategies}
+{symbols}
+meaning(X).gloss tells what a symbol stands for. Leave with exit() or Ctrl-D."""
 
 
 class Console(code.InteractiveConsole):
@@ -71,6 +73,10 @@ def _complete(names: dict[str, Any]) -> None:
     readline.parse_and_bind("tab: complete")
 
 
+def _wrapped(title: str, names: Iterable[str]) -> str:
+    return textwrap.fill(f"{title} {' '.join(names)}", width=80, subsequent_indent="  ")
+
+
 def run() -> int:
     """Read and evaluate until the input ends; always 0."""
     import derive
@@ -82,7 +88,10 @@ def run() -> int:
     interactive = sys.stdin is not None and sys.stdin.isatty()
     if interactive:
         _complete(names)
-    banner = BANNER.format(symbols=" ".join(vocabulary()), strategies=" ".join(STRATEGIES))
+    symbols = [name for name, meaning in vocabulary().items() if meaning.role != "time"]
+    banner = BANNER.format(
+        strategies=_wrapped("Strategies:", STRATEGIES), symbols=_wrapped("Symbols:", symbols)
+    )
     shown, sys.displayhook = sys.displayhook, _display
     try:
         console = Console(names)

@@ -1,0 +1,117 @@
+"""`derive layer`: moves and FLOPs of shardings against the table worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sympy as sp
+
+from derive.notation.parse import expression
+
+MOVE = {"collective", "tensor", "axis", "array_bytes", "bytes", "sent_bytes", "critical"}
+COLLECTIVES = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "load"}
+STRATEGIES = ["data_parallel", "fsdp", "tensor_parallel", "fsdp_tensor", "pipeline", "cross_pod"]
+
+# The per-layer table of the four strategies in bf16, by hand: FLOPs and bytes of each pass.
+TABLE = [
+    ("data_parallel", "4*B*D*F/X", "0", "8*B*D*F/X", "8*D*F"),
+    ("fsdp", "4*B*D*F/X", "4*D*F", "8*B*D*F/X", "8*D*F"),
+    ("tensor_parallel", "4*B*D*F/Y", "4*B*D", "8*B*D*F/Y", "4*B*D"),
+    (
+        "fsdp_tensor",
+        "4*B*D*F/(X*Y)",
+        "4*D*F/Y + 4*B*D/X",
+        "8*B*D*F/(X*Y)",
+        "8*D*F/Y + 4*B*D/X",
+    ),
+]
+
+
+def same(left: object, right: str) -> bool:
+    return sp.expand(expression(str(left)) - expression(right)) == 0
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
+def test_the_table_of_the_four_strategies(answer: Any, row: tuple[str, ...]) -> None:
+    name, forward, moved, backward, moved_back = row
+    found = answer("layer", name)
+    assert same(found["forward"]["flops"], forward)
+    assert same(found["forward"]["bytes"], moved)
+    assert same(found["backward"]["flops"], backward)
+    assert same(found["backward"]["bytes"], moved_back)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_json_has_its_names(answer: Any, name: str) -> None:
+    found = answer("layer", name)
+    for side in ("forward", "backward"):
+        assert set(found[side]) >= {"flops", "moves"}
+        total = sp.S.Zero
+        for move in found[side]["moves"]:
+            assert set(move) == MOVE
+            assert move["collective"] in COLLECTIVES
+            assert isinstance(move["critical"], bool)
+            total += expression(str(move["bytes"]))
+        assert same(found[side]["bytes"], str(total))
+
+
+@pytest.mark.parametrize("name", ["data_parallel", "fsdp", "tensor_parallel", "fsdp_tensor"])
+def test_a_device_sends_the_share_that_the_exact_form_says(answer: Any, name: str) -> None:
+    for side in ("forward", "backward"):
+        for move in answer("layer", name)[side]["moves"]:
+            n = move["axis"]
+            turns = 2 if move["collective"] == "all_reduce" else 1
+            assert same(move["bytes"], f"{turns}*({move['array_bytes']})")
+            assert same(move["sent_bytes"], f"{turns}*({move['array_bytes']})*({n} - 1)/{n}")
+
+
+def test_numbers_where_every_symbol_has_a_value(answer: Any) -> None:
+    found = answer("layer", "fsdp", "--model", "llama-3-70b", "--set", "B=4M", "--set", "X=64")
+    assert found["forward"]["flops"] == 4 * 4_000_000 * 8192 * 28672 // 64
+    move = found["forward"]["moves"][0]
+    assert move["bytes"] == 2 * 8192 * 28672
+    assert move["sent_bytes"] == 2 * 8192 * 28672 * 63 // 64
+    symbolic = answer("layer", "fsdp")["forward"]["moves"][0]
+    values = {"D": 8192, "F": 28672, "X": 64}
+    read = expression(symbolic["sent_bytes"]).subs({sp.Symbol(k, positive=True): x
+                                                    for k, x in values.items()})  # fmt: skip
+    assert read == move["sent_bytes"]
+
+
+def test_assumptions_change_the_bytes(answer: Any) -> None:
+    def bytes_of(*options: str) -> sp.Expr:
+        return expression(str(answer("layer", "fsdp", *options)["backward"]["bytes"]))
+
+    plain = bytes_of()
+    assert bytes_of("--precision", "fp8") == plain / 2
+    assert bytes_of("--gated") == plain * sp.Rational(3, 2)
+    assert bytes_of("--keep", "all") == plain / 2
+    assert bytes_of("--gradients", "fp32") == plain * sp.Rational(3, 2)
+    assert {s.name for s in bytes_of("--precision", "any").free_symbols} == {"D", "F", "e"}
+
+
+def test_a_declared_hidden_tensor_and_resharding(answer: Any) -> None:
+    text = "In[B_X, D] . W_in[D, F_Y] -> Tmp[B_X, F_Y] . W_out[F_Y, D] -> Out[B_XY, D]"
+    (move,) = answer("layer", text)["forward"]["moves"]
+    assert (move["collective"], move["tensor"], move["axis"]) == ("reduce_scatter", "Out", "Y")
+    assert same(move["bytes"], "2*B*D/X")
+
+
+def test_the_table_is_aligned_and_explained(run: Any) -> None:
+    for options in ((), ("--model", "llama-3-70b", "--set", "B=4M", "--set", "X=64")):
+        code, out, err = run("layer", "fsdp", *options)
+        assert (code, err) == (0, "")
+        lines = out.splitlines()
+        header = next(line for line in lines if "collective" in line)
+        at = header.index("critical")
+        rows = [x for x in lines if x.endswith("  no") or x.endswith("  yes")]
+        assert len(rows) == 6
+        assert all(row[at:] in ("no", "yes") for row in rows)
+        assert "critical: " in out
+        assert "bf16: 2 bytes per element" in out
+
+
+def test_nothing_moves_where_nothing_is_split(run: Any) -> None:
+    _, out, _ = run("layer", "In[B, D] . W_in[D, F] . W_out[F, D] -> Out[B, D]")
+    assert "nothing moves" in out

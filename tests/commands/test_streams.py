@@ -1,0 +1,136 @@
+"""Where output goes: full disks, closed streams, readers that leave, narrow encodings."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from derive.cli import main
+from derive.commands.output import encodable
+
+ROOT = Path(__file__).parents[2]
+ASK = ("ask", "fsdp_tensor", "B/N", "--chip", "tpu-v5p", "--model", "llama-3-70b", "--steps")
+
+
+class Full(io.StringIO):
+    """A stream on a full disk, or one whose reader has left."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, _: str) -> int:
+        raise self.error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told(process: Any) -> None:
+    with open("/dev/full", "wb") as full:
+        done = process(*ASK, stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == b"derive: the output cannot be written: No space left on device\n"
+
+
+def test_full_and_closed_streams_in_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Full(OSError(28, "No space left on device")))
+    assert main(["ask", "fsdp", "B/X", "--json"]) == 2
+    assert "No space left" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdout", Full(BrokenPipeError(32, "Broken pipe")))
+    assert main(["ask", "fsdp", "B/X"]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["ask", "fsdp", "B/X"]) == 2
+    assert "standard output is closed" in capsys.readouterr().err
+
+
+def test_a_message_that_cannot_be_written_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for stream in (None, Full(OSError(28, "No space left on device"))):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert main(["ask", "fdsp", "B/X"]) == 2
+        assert main(["--foo"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_reader_that_leaves(process: Any) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = process(*ASK, stdout=write)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_narrow_encodings(process: Any, encoding: str) -> None:
+    done = process(*ASK, PYTHONIOENCODING=encoding, LC_ALL="C", NO_COLOR="1")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"226.8 tokens per chip" in done.stdout
+    assert done.stdout.isascii()
+    assert b"\x1b" not in done.stdout
+
+
+def test_powers_of_ten_in_a_narrow_encoding() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    assert encodable("2.8×10¹⁵\u00a0FLOP, 10⁻⁴⁰", stream) == "2.8x10^15 FLOP, 10^-40"
+    assert encodable("2×3 é", stream) == "2×3 é"
+
+
+def test_messages_in_a_narrow_encoding(process: Any) -> None:
+    done = process("ask", "fsd\u0440", "B/X", PYTHONIOENCODING="ascii")
+    assert done.returncode == 2
+    assert done.stderr == b"derive: unknown strategy 'fsd\\u0440'; did you mean fsdp?\n"
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("derive.commands.ask.run", stop)
+    assert main(["ask", "fsdp", "B/X"]) == 2
+    assert capsys.readouterr() == ("", "derive: interrupted\n")
+
+
+def test_a_signal_leaves_no_traceback() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import derive.cli as c; print(1, flush=True); c.main([])"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+    ) as child:  # fmt: skip
+        assert child.stdout is not None and child.stdin is not None and child.stderr is not None
+        child.stdout.readline()
+        child.stdin.write(b"print(2, flush=True)\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=30)
+    assert errors == b"derive: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*ASK, "--json"),
+        ("ask", "fsdp_tensor", "X", "--best"),
+        ("layer", "fsdp_tensor"),
+        ("facts", "tpu7x", "--json"),
+    ],
+    ids=lambda x: " ".join(x)[:30],
+)
+def test_the_same_text_under_two_hash_seeds(process: Any, arguments: tuple[str, ...]) -> None:
+    first = process(*arguments, PYTHONHASHSEED="1")
+    second = process(*arguments, PYTHONHASHSEED="2")
+    assert first.returncode == 0
+    assert first.stdout == second.stdout != b""

@@ -12,6 +12,7 @@ from derive.book.load import folders
 from derive.book.problems import BookError, Problem
 from derive.book.render import Result, render
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
+from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
 from derive.notation.rounding import fraction
 
@@ -54,6 +55,7 @@ def _results(root: Path) -> Iterator[Result]:
             results.append(render(folder))
         except BookError as error:
             problems += error.problems
+    problems += [p for result in results for p in result.problems if not p.is_drift]
     if problems:
         raise BookError(*problems)
     yield from results
@@ -133,7 +135,8 @@ def why(root: Path, name: str) -> str:
 
 def _headline(result: Result, figure: Figure) -> str:
     printed = result.words.get(figure.name, "not printed")
-    line = f"{result.chapter.number}.{figure.name}  {figure.kind}  {quoted(printed, 120)}"
+    words = quoted(printed.replace(NO_BREAK, " "), 120)
+    line = f"{result.chapter.number}.{figure.name}  {figure.kind}  {words}"
     if figure.kind == "claim":
         line += f"  by rule {figure.check}"
     if figure.kind != "shown":

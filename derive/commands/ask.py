@@ -259,27 +259,18 @@ def _needs(missing: list[str], asked: Asked) -> list[str]:
 
 def _assumptions(asked: Asked) -> dict[str, str]:
     """The assumptions by name; where memory is asked for, the state of a parameter too."""
-    described = asked.assumptions.described()
-    if asked.expr.free_symbols & {v.P, v.M_hbm}:
-        size = asked.assumptions.constants.get(v.s_P, v.s_P)
-        precision = asked.assumptions.precision
-        described["state"] = (
-            f"{size} bytes per parameter: {precision} weight, two fp32 Adam moments"
-        )
-    return described
+    memory = bool(asked.expr.free_symbols & {v.P, v.M_hbm})
+    return asked.assumptions.described(memory=memory)
 
 
 def _assumed(asked: Asked) -> list[str]:
-    described = asked.assumptions.described()
+    described = _assumptions(asked)
     return ["  assumptions:", *(f"    {name}: {text}" for name, text in described.items())]
 
 
 def _notes(asked: Asked, data: dict[str, Any]) -> list[str]:
-    """What the answer's own lines do not say: the state of a parameter, a gated model, values
-    that play no part."""
+    """What the answer's own lines do not say: a gated model, values that play no part."""
     lines = []
-    extra = {k: t for k, t in _assumptions(asked).items() if k == "state"}
-    lines += [f"    {name}: {text}" for name, text in extra.items()]
     for giver in asked.givers:
         if isinstance(giver, Model) and giver.gated and not asked.assumptions.gated:
             lines.append(f"note: {giver.name} has three matrices per layer; --gated counts them")

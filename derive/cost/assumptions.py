@@ -66,10 +66,13 @@ class Assumptions:
         values[e_g] = e if gradients == "any" else _exact(BYTES[gradients])
         return values
 
-    def described(self) -> dict[str, str]:
-        """Each assumption as a name and a short phrase, in a fixed order."""
+    def described(self, *, memory: bool = False) -> dict[str, str]:
+        """Each assumption as a name and a short phrase, in a fixed order; with `memory`, the bytes
+        of state per parameter too."""
         gradients = self.precision if self.gradients == "same" else self.gradients
-        return {
+        size = self.constants.get(s_P, s_P)
+        state = f"{size} bytes per parameter: {self.precision} weight, two fp32 Adam moments"
+        described = {
             "overlap": {
                 "concurrent": "concurrent: communication runs side by side, the largest counts",
                 "serial": "serial: communication terms add up",
@@ -90,6 +93,7 @@ class Assumptions:
             "gradients": _bytes(gradients),
             "wrap": "torus axes wrap around" if self.wrap else "torus axes do not wrap around",
         }
+        return described | ({"state": state} if memory else {})
 
 
 CHOICES: Mapping[str, tuple[object, ...]] = {

@@ -41,7 +41,7 @@ def load_file(path: str | PathLike[str], onto: Catalogue | None = None) -> Catal
     missing or misspelt key, a wrong unit, a number without a source, and so on; the file may not
     redefine what the catalogue has, except that it may extend a profile.
     """
-    shown = str(path) if str(path).isprintable() else quoted(path)
+    shown = str(path) if str(path).isprintable() and len(str(path)) < 200 else quoted(path)
     data = _parsed(_read(Path(path), shown), shown)
     return _consistent(_extended(shipped() if onto is None else onto, data, shown), shown)
 

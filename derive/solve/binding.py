@@ -93,13 +93,16 @@ def _exact(symbol: sp.Symbol, value: object) -> sp.Rational:
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 
+def with_torus_axes(values: Mapping[sp.Symbol, Quantity]) -> Values:
+    """The values, with M_X, M_Y and M_Z as 1, status assumed, where they have none."""
+    ones = {s: number(1, v.unit_of_symbol(s), s.name, status="assumed") for s in ASSUMED_ONE}
+    return {**ones, **values}
+
+
 def bind(expr: sp.Expr, values: Values, unit: Unit | None = None, name: str = "") -> Quantity:
     """The quantity of `expr`; alpha is C/W where it has no value of its own, and M_X, M_Y, M_Z are
     1 where they have none, with status assumed. Raises DeriveError naming what has no value."""
-    bound = dict(values)
-    for symbol in ASSUMED_ONE:
-        if symbol in expr.free_symbols and symbol not in bound:
-            bound[symbol] = number(1, v.unit_of_symbol(symbol), symbol.name, status="assumed")
+    bound = with_torus_axes(values)
     if v.alpha in expr.free_symbols and v.alpha not in bound:
         bound[v.alpha] = evaluated(v.C / v.W, bound, v.unit_of_symbol(v.alpha), "alpha")
     return evaluated(expr, bound, unit, name)
@@ -168,8 +171,8 @@ class Answer:
     def __str__(self) -> str:
         lines = []
         for side in self.sides:
-            value = printed(side.quantity.value, significant(4), side.quantity.unit)
-            by = f"  ({' and '.join(side.passes)} pass)" if "memory" not in side.where else ""
+            value = shown(side.quantity.value, side.quantity.unit)
+            by = "" if "memory" in side.where else f"  ({' and '.join(side.passes)} pass)"
             formula = side.quantity.formula
             lines.append(f"{tex.text(self.asked)} {side.direction} {value} = {formula}{by}")
         for formula, quantity in self.provided:
@@ -179,8 +182,14 @@ class Answer:
         lines += [f"  note: {note}" for note in self.notes]
         lines += [f"  {line}" for line in input_lines(*(side.quantity for side in self.sides))]
         lines.append("  assumptions:")
-        lines += [f"    {k}: {text}" for k, text in self.assumptions.described().items()]
+        lines += [f"    {k}: {text}" for k, text in self.described.items()]
         return "\n".join(lines)
+
+    @property
+    def described(self) -> dict[str, str]:
+        """The assumptions by name; where memory limits, the bytes of state of a parameter too."""
+        memory = any("memory" in side.where for side in self.sides)
+        return self.assumptions.described(memory=memory)
 
     __repr__ = __str__
 

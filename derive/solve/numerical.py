@@ -16,7 +16,7 @@ from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity
-from derive.solve.binding import Answer, Giver, Side, bind, values_from
+from derive.solve.binding import Answer, Giver, Side, values_from, with_torus_axes
 from derive.solve.conditions import conditions
 from derive.solve.question import mesh_in_terms_of_chips, question
 
@@ -62,20 +62,19 @@ def numerical(
     function = _largest(known, trial, free, widest)
     direction, at = _crossing(function, str(asked))
     value = sp.Rational(f"{at:.{DIGITS}g}")
-    used = sorted({s for load in loads for s in load.free_symbols if s in bound}, key=v.rank)
-    inputs = tuple((s.name, bound[s]) for s in used)
+    shown = with_torus_axes(bound)
+    used = sorted({s for load in loads for s in load.free_symbols if s in shown}, key=v.rank)
+    inputs = tuple((s.name, shown[s]) for s in used)
     formula = f"numerically, to {DIGITS} digits, from the {assumptions.form} loads"
     quantity = Quantity(value, what.unit, str(asked), formula=formula, inputs=inputs)
-    return Answer(asked, (Side(direction, quantity, ("every",), ()),), (), assumptions)
+    return Answer(asked, (Side(direction, quantity, (assumptions.passes,), ()),), (), assumptions)
 
 
 def _with_values(
     load: sp.Expr, bound: Mapping[sp.Symbol, Quantity], keep: set[sp.Symbol]
 ) -> sp.Expr:
-    known = {s: bound[s].value for s in load.free_symbols if s in bound and s not in keep}
-    left = load.xreplace(known)
-    for symbol in (v.M_X, v.M_Y, v.M_Z):
-        left = left.xreplace({symbol: bind(symbol, dict(bound)).value})
+    every = with_torus_axes(bound)
+    left = load.xreplace({s: q.value for s, q in every.items() if s not in keep})
     missing = sorted(left.free_symbols - keep, key=v.rank)
     if missing:
         needs = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in missing)

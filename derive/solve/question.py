@@ -60,8 +60,8 @@ def question(expr: object) -> Question:
             )
         v.meaning(base)
     above = sorted((s for s, power in powers.items() if power == 1), key=v.rank)
-    if not above:
-        raise DeriveError(f"a question needs a symbol above the line, found {quoted(expr)}")
+    if len(above) != 1:
+        raise DeriveError(f"a question has one symbol above the line, found {quoted(expr)}")
     return Question(expr, above[0], expr / above[0])
 
 
@@ -114,7 +114,7 @@ def mesh_in_terms_of_chips(
         return (((mesh[0], v.N),) if v.N in asked.symbols else ()), None
     if kept and not through_chips:
         return (), None
-    if len(others) > 2 or (len(others) == 2 and kept):
+    if len(others) > 2:
         raise NotClosedForm(
             f"{strategy.name} has {len(mesh)} mesh axes; fix all but two of "
             + ", ".join(str(axis) for axis in mesh)
@@ -125,9 +125,16 @@ def mesh_in_terms_of_chips(
     return ((last, v.N / rest),), free
 
 
-def chips_asked(strategy: Strategy, asked: Question) -> dict[sp.Symbol, sp.Expr]:
-    """The mesh axis that follows from the chips, where the question names them."""
-    return dict(mesh_in_terms_of_chips(strategy, asked)[0]) if v.N in asked.symbols else {}
+def state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbol] = ()) -> sp.Expr:
+    """The bytes of state that a chip holds: through the chips N where that takes the place of every
+    mesh axis and none is asked for or fixed. Raises DeriveError where the strategy says nothing."""
+    if strategy.state is None:
+        raise DeriveError(f"{strategy.name} does not say what state a chip holds")
+    mesh = set(strategy.mesh)
+    through = strategy.state * strategy.chips / v.N
+    if not mesh & through.free_symbols and not mesh & {*asked.symbols, *fixed}:
+        return through
+    return strategy.state
 
 
 def _with(condition: Condition, given: dict[sp.Symbol, sp.Expr]) -> Condition:

@@ -8,9 +8,8 @@ import sympy as sp
 
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import ProofError
 from derive.solve.conditions import PassTerms, Split, conditions, pass_terms
-from derive.solve.question import chips_asked, mesh_in_terms_of_chips
+from derive.solve.question import mesh_in_terms_of_chips, state_of_chip
 from derive.solve.threshold import Threshold
 
 TIMES = {"X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm}
@@ -95,10 +94,8 @@ def split_of(step: Step) -> Split:
 
 def state_of(found: Threshold) -> sp.Expr:
     """The bytes of state that a chip holds, with the constants bound."""
-    state = found.strategy.state
-    if state is None:
-        raise ProofError(f"{found.strategy.name} does not say what state a chip holds")
-    return state.xreplace(found.assumptions.constants | chips_asked(found.strategy, found.question))
+    state = state_of_chip(found.strategy, found.question, found.fixed)
+    return state.xreplace(found.assumptions.constants)
 
 
 def time_of(where: str) -> sp.Symbol:

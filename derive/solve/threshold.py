@@ -12,11 +12,11 @@ from derive.cost.assumptions import DEFAULT, Assumptions, assume
 from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, NotClosedForm
 from derive.solve.binding import Answer, Giver, answers
 from derive.solve.conditions import Condition, Split
 from derive.solve.powers import Range, solved
-from derive.solve.question import Held, Question, chips_asked, held, question
+from derive.solve.question import Held, Question, held, question, state_of_chip
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _threshold(
     strategy: Strategy, what: Question, assumptions: Assumptions, fixed: tuple[sp.Symbol, ...]
 ) -> Threshold:
     if what.symbols & {v.P, v.M_hbm, v.s_P}:
-        return _capacity(strategy, what, assumptions)
+        return _capacity(strategy, what, assumptions, fixed)
     state = held(strategy, assumptions, what, fixed)
     bounds: list[Bound] = []
     provided: list[sp.Expr] = []
@@ -135,7 +135,13 @@ def _threshold(
             load = load.xreplace({v.C: v.alpha * v.W})
         load = load.xreplace({what.main: unknown_symbol / what.rest})
         load = load.xreplace(dict(state.given))
-        found = solved(load, unknown_symbol)
+        try:
+            found = solved(load, unknown_symbol)
+        except NotClosedForm:
+            raise NotClosedForm(
+                f"{tex.text(what.expr)} has no readable closed form: the condition is "
+                f"{tex.text(in_alpha(condition.load))} <= 1"
+            ) from None
         bounds += _bounds(found, condition, what)
         provided += [in_alpha(p, what) for p in found.provided]
     if not bounds:
@@ -207,18 +213,18 @@ def _implies(strong: Bound, weak: Bound) -> bool:
     return bool(ratio >= 1 if strong.direction == ">=" else ratio <= 1)
 
 
-def _capacity(strategy: Strategy, what: Question, assumptions: Assumptions) -> Threshold:
-    if strategy.state is None:
-        raise DeriveError(f"{strategy.name} does not say what state a chip holds")
-    constants = assumptions.constants | chips_asked(strategy, what)
-    load = (strategy.state / v.M_hbm).xreplace(constants)
+def _capacity(
+    strategy: Strategy, what: Question, assumptions: Assumptions, fixed: tuple[sp.Symbol, ...]
+) -> Threshold:
+    state = state_of_chip(strategy, what, fixed)
+    load = (state / v.M_hbm).xreplace(assumptions.constants)
     unknown_symbol = sp.Dummy("q", positive=True)
     found = solved(load.xreplace({what.main: unknown_symbol / what.rest}), unknown_symbol)
     condition = Condition(("every",), ("memory",), (load,))
     bounds = tuple(_bounds(found, condition, what))
     if not bounds:
         raise _not_involved(strategy, what, (condition,))
-    return Threshold(strategy, what, bounds, (), (), assumptions)
+    return Threshold(strategy, what, bounds, (), (), assumptions, fixed)
 
 
 def _not_involved(strategy: Strategy, what: Question, found: tuple[Condition, ...]) -> DeriveError:

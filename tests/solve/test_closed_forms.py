@@ -136,11 +136,12 @@ CLOSED: tuple[tuple[Strategy, sp.Expr, Mapping[str, object], str, sp.Expr], ...]
     (data_parallel, P, {}, "<=", M_hbm / 10),
     (data_parallel, M_hbm, {}, ">=", 10 * P),
     (data_parallel, P, {"precision": "fp32"}, "<=", M_hbm / 12),
-    (fsdp, P, {}, "<=", X * M_hbm / 10),
+    (fsdp, P, {}, "<=", N * M_hbm / 10),
+    (fsdp, M_hbm, {}, ">=", 10 * P / N),
     (fsdp, P / N, {}, "<=", M_hbm / 10),
-    (fsdp_tensor, P, {}, "<=", X * Y * M_hbm / 10),
+    (fsdp_tensor, P, {}, "<=", N * M_hbm / 10),
     (fsdp_tensor, P / N, {}, "<=", M_hbm / 10),
-    (pipeline, P, {}, "<=", Z * M_hbm / 10),
+    (pipeline, P, {}, "<=", N * M_hbm / 10),
 )  # fmt: skip
 
 

@@ -61,17 +61,15 @@ def _fill(axes: Any, plot: Plot) -> None:
         )
     for line in plot.vertical:
         axes.axvline(line.at, color=INK, linewidth=1, linestyle=":")
-        place = (line.at, 0.98)
+        place = (line.at, 0.02)
         axes.annotate(
             line.label, place, xycoords=("data", "axes fraction"), rotation=90,
-            va="top", ha="right", fontsize=9,
+            va="bottom", ha="right", fontsize=9,
         )  # fmt: skip
     for line in plot.horizontal:
         axes.axhline(line.at, color=INK, linewidth=1, linestyle=":")
         place = (0.01, line.at)
-        axes.annotate(
-            line.label, place, xycoords=("axes fraction", "data"), va="bottom", fontsize=9
-        )
+        axes.annotate(line.label, place, xycoords=("axes fraction", "data"), va="top", fontsize=9)
     axes.set(
         title=plot.title, xlabel=plot.x, ylabel=plot.y,
         xscale="log" if plot.log_x else "linear", yscale="log" if plot.log_y else "linear",

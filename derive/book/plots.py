@@ -20,7 +20,7 @@ INK = "#767b83"  # about 4:1 on white and on GitHub's dark background alike
 COLOURS = ("#1f77b4", "#d1611c", "#1a9e77", "#b05fb8", "#a8872b", "#d14b5a")
 DASHES = ("-", "--", "-.", ":")
 SIZE = (7.2, 4.2)
-STYLE = (2, INK, COLOURS, DASHES, SIZE)  # the number goes up when drawing changes otherwise
+STYLE = (3, INK, COLOURS, DASHES, SIZE)  # the number goes up when drawing changes otherwise
 _HEAD = re.compile(rb"<!-- derive plot ([0-9a-f]{64}) drawn ([0-9a-f]{64}) -->\n")
 
 

@@ -23,13 +23,13 @@ from derive.solve.step import Step as Step
 from derive.solve.step import binding_passes, split_loads, state_of, time_of
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
-NAMES = {
-    "all_gather": "all-gather",
-    "reduce_scatter": "reduce-scatter",
-    "all_reduce": "all-reduce",
-    "all_to_all": "all-to-all",
-    "send": "send",
-    "load": "load",
+VERBS = {
+    "all_gather": "all-gathers",
+    "reduce_scatter": "reduce-scatters",
+    "all_reduce": "all-reduces",
+    "all_to_all": "exchanges by all-to-all",
+    "send": "sends",
+    "load": "loads",
 }
 
 
@@ -77,13 +77,16 @@ def _computation_step(found: Threshold, cost: PassTerms) -> Step:
 
 
 def _communication_step(found: Threshold, cost: PassTerms, term: Term) -> Step:
-    words = f"Over {_network(term.where)} it moves {_listed(term.moves)}, in"
+    words = f"Over {_network(term.where)} it {_listed(term.moves)}, in"
     claim = _equation(time_of(term.where), term.seconds)
     return Step("communication", words, claim, found, cost.name, term.where)
 
 
 def _load_step(found: Threshold, cost: PassTerms, term: Term) -> Step:
-    words = f"With {_constants(found.assumptions)}, as a share of the computation"
+    constants = _constants(found.assumptions, term)
+    words = (
+        f"With {constants}, the time over {_network(term.where)} is this share of the computation"
+    )
     claim = _equation(time_of(term.where) / v.T_math, in_alpha(term.load, found.question))
     return Step("load", words, claim, found, cost.name, term.where)
 
@@ -97,10 +100,11 @@ def _implied_steps(found: Threshold) -> list[Step]:
         if cost in binding:
             continue
         for term in cost.terms:
-            words = (
-                f"The {cost.name} pass asks no more over {_network(term.where)}; its share there is"
-            )
             ratio = term.load / loads[term.where]
+            asks = "the same" if ratio == 1 else "less"
+            words = (
+                f"The {cost.name} pass asks {asks} over {_network(term.where)}; its share there is"
+            )
             claim = _equation(time_of(term.where) / v.T_math, ratio * in_alpha(loads[term.where]))
             made.append(Step("implied", words, claim, found, cost.name, term.where))
     return made
@@ -163,17 +167,24 @@ def _network(where: str) -> str:
 
 
 def _listed(moves: tuple[Move, ...]) -> str:
+    """What is done to which tensors: "all-gathers `In` and reduce-scatters `Out`"."""
     kinds: dict[str, list[str]] = {}
     for move in moves:
-        kinds.setdefault(NAMES[move.collective], []).append(move.tensor)
-    parts = [f"{' and '.join(tensors)} ({kind})" for kind, tensors in kinds.items()]
-    return ", ".join(parts)
+        kinds.setdefault(VERBS[move.collective], []).append(f"`{move.tensor}`")
+    return " and ".join(f"{verb} {_joined(tensors)}" for verb, tensors in kinds.items())
 
 
-def _constants(assumptions: Assumptions) -> str:
+def _joined(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _constants(assumptions: Assumptions, term: Term) -> str:
+    """The constants that the term holds, with their values."""
     names = {v.fma: "FLOP per multiply-add", v.e: "bytes per element", v.e_g: "bytes per gradient"}
-    bound = assumptions.constants
-    shown = [f"{bound[s]} {names[s]}" for s in (v.fma, v.e) if s in bound]
-    if v.e_g in bound and bound.get(v.e_g) != bound.get(v.e, v.e):
-        shown.append(f"{bound[v.e_g]} {names[v.e_g]}")
-    return " and ".join(shown)
+    used = {v.fma} | term.seconds.free_symbols
+    shown = [
+        f"{assumptions.constants[s]} {name}"
+        for s, name in names.items()
+        if s in used and s in assumptions.constants
+    ]
+    return _joined(shown)

@@ -1,0 +1,78 @@
+"""The same job on an Ironwood pod, the slice that it allows, and what rounding leaves of it."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from derive import Quantity, multiple_below, threshold
+from derive.book import decimals
+from derive.book.tables import Cell
+from derive.cost.strategies import fsdp_tensor
+from derive.notation.symbols import N, Y
+from derive.notation.units import one
+
+from .common import CASE, LATER, batch, chapter, days, iron_pod, ironwood, llama, made, n, on, whole
+from .mixed import mixed_iron
+from .splits import splits_of
+from .v5p import pod_days
+
+iron_share = chapter.claim("tokens-per-chip-ironwood", (batch / iron_pod).named("B/N"))
+over = iron_share / mixed_iron
+chapter.require("ironwood-comm-bound", over, "<", 1)
+root = made(sp.sqrt(over.value), one, "sqrt(a)", a=over)
+chapter.claim("ironwood-math-over-comms", root)
+chapter.claim("ironwood-bound-by", made(1 / root.value, one, "1/a", a=root), "times")
+
+chapter.formula("slice", threshold(fsdp_tensor, N))
+chapter.formula("slice-at-y", threshold(fsdp_tensor, N, fixed=(Y,)))
+chapter.formula("slice-at-y-exact", threshold(fsdp_tensor, N, fixed=(Y,), form="exact"))
+largest = on(fsdp_tensor, N, ironwood, llama, **CASE)
+chapter.claim("ironwood-largest-slice", largest)
+iron_days = chapter.claim("ironwood-days", days(largest, ironwood))
+chapter.claim("ironwood-16M-slice", on(fsdp_tensor, N, ironwood, llama, **LATER))
+same_day = round(iron_days.value) == round(pod_days.value)
+chapter.holds(("ironwood-same-days", same_day, "whole days"))
+needed = on(fsdp_tensor, Y, ironwood, llama, N=largest, side="high", **CASE)
+chapter.shown("ironwood-needs-y", needed, decimals(2), unit="")
+
+
+# After rounding.
+def slices_at(y: int, form: str) -> list[tuple[Quantity, Quantity]]:
+    """The largest slice at a whole Y for both batches: the bound, and the largest whole mesh."""
+    bounds = [
+        on(fsdp_tensor, N, ironwood, llama, fixed=(Y,), form=form, Y=y, **case)
+        for case in (CASE, LATER)
+    ]
+    return [(bound, multiple_below(bound, y)) for bound in bounds]
+
+
+def slice_row(form: str, y: int) -> list[Cell]:
+    """The slice at a whole Y, for a table."""
+    (bound, mesh), (_, later) = slices_at(y, form)
+    degrees = (whole(int(mesh.value) // y), " × ", whole(y))
+    return [form, whole(y), n(bound, 1), degrees, n(mesh), n(days(mesh, ironwood), 1), n(later)]
+
+
+(bound, mesh), (later_bound, later_mesh) = slices_at(2, "large-n")
+chapter.claim("ironwood-slice-after-rounding", bound, "floor")
+chapter.claim("ironwood-16m-after-rounding", later_bound, "floor")
+chapter.shown("ironwood-16m-mesh", later_mesh)
+chapter.shown("ironwood-rounded-days", days(mesh, ironwood), decimals(1))
+three_ways = chapter.shown("ironwood-exact-mesh", slices_at(3, "exact")[0][1])
+chapter.shown("ironwood-exact-x", three_ways / 3, unit="")
+# The exact tensor limit beside the large-n gather of the weights.
+chapter.shown("ironwood-mixed-forms", slices_at(3, "large-n")[0][1])
+exact_holds = 3 in splits_of(chips=three_ways, of=ironwood).degrees(Y)
+why = "the whole mesh, with exact collectives on both axes"
+chapter.holds(("ironwood-exact-holds", exact_holds, why))
+chapter.table(
+    "ironwood-slices",
+    "Form | Y | Bound | Mesh | Chips | Days | Chips at the later batch",
+    [
+        ["large-n", n(needed, 2), n(largest, 1), "not whole", "-", n(iron_days, 1), "-"],
+        slice_row("large-n", 2),
+        slice_row("exact", 2),
+        slice_row("exact", 3),
+    ],
+    align="lrrrrrr",
+)

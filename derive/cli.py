@@ -1,6 +1,6 @@
 """The command line. SymPy is imported inside the commands, so that --help is quick.
 
-Exit codes: 0 done, 1 drift (build.py --check), 2 an error in the input.
+Exit codes: 0 done, 1 no plan fits (drift in build.py --check), 2 an error in the input.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from derive.commands import output
+from derive.commands.plan_parser import add_mesh_parser, add_plan_parser
 from derive.notation.errors import DeriveError, quoted, unknown
 
 OVERLAPS = ("concurrent", "serial")
@@ -112,6 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND")
     _ask_parser(commands)
     _layer_parser(commands)
+    add_plan_parser(commands, _Once)
+    add_mesh_parser(commands, _Once)
     facts = _command(commands, "facts", "chips and models, their readings and sources", _facts)
     facts.add_argument("name", nargs="?", metavar="NAME", help="a chip or model; all without")
     facts.add_argument(

@@ -18,7 +18,7 @@ from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 from derive.notation.units import Unit, axis, byte, chip, flop, one, second, token, way
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Meaning:
     """What a symbol stands for: its unit with labels, a gloss, TeX, and what kind of thing it is.
 
@@ -31,6 +31,10 @@ class Meaning:
     gloss: str
     tex: str
     role: str
+
+    def __repr__(self) -> str:
+        unit = f" [{self.unit}]" if self.unit != one else ""
+        return f"{self.symbol.name}: {self.gloss}{unit}"
 
 
 _vocabulary: dict[str, Meaning] = {}

@@ -1,0 +1,102 @@
+"""The memory of a chip in one training step, and the least recomputation that makes it fit.
+
+ZeRO-1: weights and gradients are whole on the chips of a data group, the optimizer states split
+over it. The first stage holds the most micro-batches at once, min(p, m) under 1F1B.
+
+With r of the stage's l layers recomputed, the first stage holds states + q (a_1 (l - r) + a_0 r)
+bytes, where a_1 > a_0. The notebook adds recomputed layers one by one until that is at most the
+budget M. The sum falls by q (a_1 - a_0) with each layer, so it is at most M if and only if
+r >= (states + q a_1 l - M) / (q (a_1 - a_0)). The least whole number from 0 that does so is
+max(0, ceil of the right side), and a plan fits if and only if that is at most l: the loop's result.
+
+Where the working set w of the layer being run again is counted, any r > 0 costs w once more. If
+r = 0 does not fit, the same argument with states + w gives the least r; with w >= 0 it is at least
+the r without w, so it is at least 1, and the form below joins both cases by min(1, r without w).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import sympy as sp
+
+from derive.cost.step_assumptions import StepAssumptions, on_of
+from derive.cost.step_terms import Term, define, part
+from derive.notation import symbols as v
+from derive.notation.units import byte
+
+ADAM_FP32_COPIES = 3  # master weights and two moments
+
+
+def definitions(assumptions: StepAssumptions) -> tuple[Term, ...]:
+    """Parameters and states on a chip, what a layer saves, and the recomputed layers, in order."""
+    on = partial(on_of, assumptions)
+    saved = v.A_kept * v.T_r * v.b_seq * v.D / v.tp
+    if "saved_tensors" in assumptions:
+        # bf16: two norm inputs, their outputs, attention and its projection; q as wide as D, then
+        # keys and values and the feed-forward tensors; fp32 log-sum-exp of each query head.
+        wide = v.e * (6 * v.D + 2 * v.K * v.H + v.n_F * v.F) + v.e_32 * v.K * v.G
+        saved = v.T_r * v.b_seq * wide / v.tp
+    made = [
+        define(v.psi, parameters(assumptions), on("largest_stage")),
+        define(
+            v.M_states,
+            (v.e + v.e_g) * v.psi + ADAM_FP32_COPIES * v.e_32 * v.psi / (v.dp * v.cp),
+            on("gradient_bytes"),
+        ),
+        define(v.n_fly, sp.Min(v.pp, v.n_mb)),
+        define(v.a_1, saved, on("saved_tensors")),
+        define(v.a_0, v.e * v.T_r * v.b_seq * v.D / v.tp),
+    ]
+    if "logits" in assumptions:
+        size = (v.e + v.e_32) * v.T_r * v.b_seq * v.V / v.tp
+        made.append(define(v.M_logits, size, ("logits",)))
+    rests_on = on("working_set", "logits")
+    return (*made, define(v.L_r, recomputed_layers(assumptions), rests_on))
+
+
+def parameters(assumptions: StepAssumptions) -> sp.Expr:
+    """Parameters on a chip: an even share, or those of the fullest stage.
+
+    floor(1/p) is 1 without a pipeline and 0 with one: there, embedding and head share a stage.
+    """
+    if "largest_stage" not in assumptions:
+        return v.P / (v.tp * v.pp)
+    layers = (v.P - v.n_V * v.V * v.D) / v.pp
+    return (layers + v.V * v.D * (1 + (v.n_V - 1) * sp.floor(1 / v.pp, evaluate=False))) / v.tp
+
+
+def recomputed_layers(assumptions: StepAssumptions) -> sp.Expr:
+    """The least whole number of recomputed layers of a stage that fits (see above)."""
+    plain = _least(assumptions, sp.S.Zero)
+    if "working_set" not in assumptions:
+        return plain
+    return _least(assumptions, v.a_1 * sp.Min(1, plain, evaluate=False))
+
+
+def _least(assumptions: StepAssumptions, extra: sp.Expr) -> sp.Expr:
+    over = v.M_states + extra - v.mu * v.M_hbm
+    saves = v.a_1 - v.a_0
+    needs = [sp.ceiling((over + v.a_1 * v.L_p * v.n_fly) / (saves * v.n_fly))]
+    if "logits" in assumptions:
+        needs.append(sp.ceiling((over + v.M_logits + v.a_1 * v.L_p) / saves))
+    return sp.Max(0, *needs, evaluate=False)
+
+
+def memory(assumptions: StepAssumptions) -> tuple[Term, ...]:
+    """The parts of the memory of the fullest chip, in bytes."""
+    stage = v.a_1 * (v.L_p - v.L_r) + v.a_0 * v.L_r
+    parts = [
+        part("states", v.M_states, byte, "weights, gradients and optimizer states"),
+        part("activations", stage * v.n_fly, byte, "activations saved for the backward pass"),
+    ]
+    if "logits" in assumptions:
+        # The last stage has one micro-batch in flight and the logits; the first has no logits.
+        beyond = sp.Max(stage * v.n_fly, stage + v.M_logits, evaluate=False) - stage * v.n_fly
+        gloss = "what the logits add where the last stage is the fullest"
+        parts.append(part("logits", beyond, byte, gloss, ("logits",)))
+    if "working_set" in assumptions:
+        once = v.a_1 * sp.Min(1, v.L_r, evaluate=False)
+        gloss = "activations of the layer that is run again"
+        parts.append(part("working_set", once, byte, gloss, ("working_set",)))
+    return tuple(parts)

@@ -1,0 +1,82 @@
+"""One training step as named expressions: its time by parts, its memory and its utilisation.
+
+Chapter text, TeX, evaluation and the search read these expressions and no others. Each intermediate
+is a symbol with a definition in terms of those before it; `expanded` puts them in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sympy as sp
+
+from derive.cost import memory, step_time
+from derive.cost.step_assumptions import StepAssumptions
+from derive.cost.step_terms import Term
+from derive.notation import symbols as v
+from derive.notation.errors import unknown
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """The model under one set of assumptions.
+
+    `definitions` stand in the order of use. `parts` add up to the seconds of a step, `memory` to
+    the bytes of the fullest chip.
+    """
+
+    assumptions: StepAssumptions
+    definitions: tuple[Term, ...]
+    parts: tuple[Term, ...]
+    memory: tuple[Term, ...]
+    model_flops: Term
+
+    @property
+    def seconds(self) -> sp.Expr:
+        """The time of a step: the sum of the parts."""
+        return sp.Add(*(term.expr for term in self.parts))
+
+    @property
+    def memory_bytes(self) -> sp.Expr:
+        """The memory of the fullest chip: the sum of its parts."""
+        return sp.Add(*(term.expr for term in self.memory))
+
+    @property
+    def utilisation(self) -> sp.Expr:
+        """MFU: the model's FLOP over what all chips could do in the time of a step."""
+        chips = v.tp * v.cp * v.pp * v.dp
+        return self.model_flops.expr / (self.seconds * chips * v.C)
+
+    def term(self, name: str) -> Term:
+        """The definition or part of that name (a symbol's name for a definition); where a part
+        has the name of a degree, such as tp, the part. Raises UnknownName."""
+        every = (*self.parts, *self.memory, self.model_flops, *self.definitions)
+        for term in every:
+            if term.name == name:
+                return term
+        raise unknown("term", name, [term.name for term in every])
+
+    def expanded(self, expr: sp.Expr) -> sp.Expr:
+        """`expr` with every intermediate replaced by what defines it."""
+        for term in reversed(self.definitions):
+            expr = expr.xreplace({v.find(term.name): term.expr})
+        return expr
+
+
+@lru_cache(maxsize=32)
+def step_model(assumptions: StepAssumptions) -> StepModel:
+    """The model of a step under the assumptions; units are checked as its terms are made."""
+    return StepModel(
+        assumptions,
+        (
+            *step_time.shape(),
+            *memory.definitions(assumptions),
+            *step_time.work(assumptions),
+            *step_time.micro_batch(assumptions),
+            *step_time.gradients(assumptions),
+        ),
+        step_time.parts(assumptions),
+        memory.memory(assumptions),
+        step_time.model_flops(),
+    )

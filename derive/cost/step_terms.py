@@ -1,0 +1,47 @@
+"""Named terms: an expression with its unit, where it is from and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.notation import symbols as v
+from derive.notation.units import Unit, expect_unit
+
+
+@dataclass(frozen=True)
+class Term:
+    """One named expression of the step model.
+
+    `unit` is checked by the fold when the term is made. `source` is a citation key, or "derived"
+    for a form that a correction puts in place of the source's. `rests_on` names the corrections
+    that shape the expression. A definition's name is that of the symbol it defines.
+    """
+
+    name: str
+    expr: sp.Expr
+    unit: Unit
+    gloss: str
+    source: str = "NB"
+    rests_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        expect_unit(self.expr, self.unit, v.unit_of_symbol, f"step model, {self.name}")
+
+
+def define(symbol: sp.Symbol, expr: sp.Expr, rests_on: Iterable[str] = ()) -> Term:
+    """The definition of an intermediate symbol, with the vocabulary's unit and gloss."""
+    known = v.meaning(symbol)
+    return _term(symbol.name, expr, known.unit, known.gloss, rests_on)
+
+
+def part(name: str, expr: sp.Expr, unit: Unit, gloss: str, rests_on: Iterable[str] = ()) -> Term:
+    """A part of the step time or of the memory of a chip."""
+    return _term(name, expr, unit, gloss, rests_on)
+
+
+def _term(name: str, expr: sp.Expr, unit: Unit, gloss: str, rests_on: Iterable[str]) -> Term:
+    names = tuple(rests_on)
+    return Term(name, expr, unit, gloss, "derived" if names else "NB", names)

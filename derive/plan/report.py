@@ -1,0 +1,150 @@
+"""A search as people read it: the ranked table, what was rejected, and why one plan beats another.
+
+Plans carry exact numbers; they are rounded here, half away from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import sympy as sp
+
+from derive.notation.printed import Rule, binary, decimals, percent, printed, significant
+from derive.notation.units import byte, one, second
+from derive.plan.plans import Plan
+from derive.plan.search import Found
+from derive.plan.space import REASONS
+from derive.plan.task import Task
+
+SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
+NAMES = {
+    "compute": "compute", "recompute": "recompute", "imbalance": "imbalance", "tp": "tensor",
+    "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
+}  # fmt: skip
+
+
+def number(value: Fraction, rule: Rule) -> str:
+    """A fraction by a rule of rounding, without a unit."""
+    return printed(sp.Rational(value.numerator, value.denominator), rule)
+
+
+def share(value: Fraction, digits: int = 0) -> str:
+    """A share as a percentage."""
+    return number(value, percent(digits))
+
+
+def size(value: Fraction) -> str:
+    """Bytes in binary units, three digits."""
+    return printed(sp.Rational(value.numerator, value.denominator), binary(3), byte)
+
+
+def time(value: Fraction) -> str:
+    """Seconds, four digits."""
+    return printed(sp.Rational(value.numerator, value.denominator), significant(4), second)
+
+
+def shares(plan: Plan) -> tuple[tuple[str, Fraction], ...]:
+    """The parts of the step of at least half a percent, with their shares, in order."""
+    every = ((name, plan.share(name)) for name in plan.parts)
+    return tuple((name, part) for name, part in every if part >= SMALLEST_SHARE)
+
+
+def heading(task: Task) -> str:
+    """What is planned, in one line."""
+    return (
+        f"{task.model} on {task.cards:,} x {task.chip}, {task.seq:,} tokens a sequence, "
+        f"{task.batch:,} sequences a step, assumptions: {task.assumptions.name}"
+    )
+
+
+def table(plans: Sequence[Plan]) -> list[str]:
+    """Ranked plans as aligned lines under a heading."""
+    rows = [["rank", "tp", "cp", "pp", "dp", "b", "MFU", "step", "memory", "redo", "where it goes"]]
+    for rank, plan in enumerate(plans, 1):
+        parts = ", ".join(f"{NAMES[name]} {share(part)}" for name, part in shares(plan))
+        rows.append(
+            [
+                str(rank), str(plan.tp), str(plan.cp), str(plan.pp), str(plan.dp),
+                str(plan.micro_batch), share(plan.mfu, 1), time(plan.step_seconds),
+                size(plan.memory_bytes), f"{plan.recomputed_layers}/{plan.layers_per_stage}", parts,
+            ]
+        )  # fmt: skip
+    return _aligned(rows)
+
+
+def summary(found: Found) -> list[str]:
+    """Counts of what fits and of what was rejected, by reason."""
+    noun = "plan fits" if found.fit == 1 else "plans fit"
+    lines = [f"{found.fit:,} {noun} of {found.candidates:,} combinations"]
+    lines += [f"  {count:,} rejected: {REASONS[key]}" for key, count in found.rejected.items()]
+    return lines
+
+
+def nearest(found: Found) -> list[str]:
+    """The plans nearest to fitting where none fits, with what they lack."""
+    budget = size(found.task.budget)
+    lines = ["nothing fits"]
+    for plan in found.nearest:
+        lines.append(
+            f"  nearest: {plan.degrees} needs {size(plan.memory_bytes)} of {budget} with every "
+            f"layer recomputed, {size(plan.lacks_bytes)} too much"
+        )
+    return lines
+
+
+def why(better: Plan, worse: Plan) -> list[str]:
+    """Why the first plan takes less time than the second, term by term, largest difference first.
+
+    The differences add up to that of the step times.
+    """
+    total = worse.step_seconds - better.step_seconds
+    word = "faster" if total >= 0 else "slower"
+    lines = [
+        f"{better.degrees} is {time(abs(total))} {word} than {worse.degrees}: "
+        f"{time(better.step_seconds)} against {time(worse.step_seconds)}, "
+        f"MFU {share(better.mfu, 1)} against {share(worse.mfu, 1)}"
+    ]
+    rows = [["part", "first", "second", "saved", "of the second step"]]
+    for name, saved in differences(better, worse):
+        rows.append(
+            [
+                NAMES[name],
+                time(better.parts[name]),
+                time(worse.parts[name]),
+                _signed(saved),
+                share(saved / worse.step_seconds, 1),
+            ]
+        )
+    lines += [f"  {line}" for line in _aligned(rows)]
+    memory = f"memory: {size(better.memory_bytes)} against {size(worse.memory_bytes)}"
+    redo = (
+        f"recomputed layers: {better.recomputed_layers} of {better.layers_per_stage} against "
+        f"{worse.recomputed_layers} of {worse.layers_per_stage}"
+    )
+    return [*lines, f"  {memory}; {redo}"]
+
+
+def differences(better: Plan, worse: Plan) -> tuple[tuple[str, Fraction], ...]:
+    """What each part saves in seconds, parts without a difference left out, the largest first."""
+    saved = {name: worse.parts[name] - better.parts[name] for name in better.parts}
+    ranked = sorted(saved.items(), key=lambda pair: -abs(pair[1]))
+    return tuple((name, value) for name, value in ranked if value)
+
+
+def _signed(value: Fraction) -> str:
+    return time(value) if value >= 0 else f"−{time(-value)}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(w) for cell, w in zip(row[:-1], widths[:-1], strict=True)]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return lines
+
+
+def plain(value: Fraction, digits: int = 0) -> str:
+    """A number with so many digits after the point, without grouping."""
+    return printed(sp.Rational(value.numerator, value.denominator), decimals(digits), one)

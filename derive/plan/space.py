@@ -1,0 +1,178 @@
+"""The space of plans: a product grid of degrees, and why a combination is no plan.
+
+A rule on one degree is checked per value, so that a grid of millions costs as much as its axes. The
+reasons are counted in the order of `REASONS`: a combination falls under the first that applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
+from derive.plan.task import Task
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "tensor_beyond_node": "the tensor group is larger than a node",
+        "heads": "the heads do not split over the tensor group",
+        "sequence": "the sequence does not split evenly over the context group",
+        "short_chunk": "too few tokens per context-parallel rank",
+        "layers": "the layers do not split evenly over the stages",
+        "cards": "the degrees do not divide the cards",
+        "batch": "the batch does not split over the data group in whole micro-batches",
+        "memory": "does not fit in memory even with every layer recomputed",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Space:
+    """The values of each degree, and of the micro-batch in sequences, in order of enumeration."""
+
+    tp: tuple[int, ...]
+    cp: tuple[int, ...]
+    pp: tuple[int, ...]
+    micro_batch: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        for name in ("tp", "cp", "pp", "micro_batch"):
+            values = getattr(self, name)
+            if not values or any(not isinstance(x, int) or x < 1 for x in values):
+                raise DeriveError(f"{name}: expected whole numbers from 1, found {values}")
+
+    @cached_property
+    def size(self) -> int:
+        """How many combinations there are, rejected ones included."""
+        return len(self.tp) * len(self.cp) * len(self.pp) * len(self.micro_batch)
+
+
+NOTEBOOK_SPACE = Space((1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16))
+MOST_STAGES = 64
+
+
+def space_of(task: Task) -> Space:
+    """The grid for a task: the notebook's own, or powers of two for the tensor and context groups
+    and the micro-batch, and every divisor of the layers up to 64 for the stages.
+
+    Degrees that the task fixes have that value alone. Raises DeriveError where one of them, or the
+    sequence, can be in no plan.
+    """
+    if "wide_grid" in task.assumptions:
+        layers = task.counts.layers
+        stages = tuple(p for p in range(1, min(layers, MOST_STAGES) + 1) if layers % p == 0)
+        space = Space(_powers(task.counts.node), _powers(64), stages, (1, 2, 4))
+    else:
+        space = NOTEBOOK_SPACE
+    if not task.fixed:
+        _check_sequence(task, space)
+        return space
+    _check_fixed(task)
+    names = {v.tp: "tp", v.cp: "cp", v.pp: "pp", v.b_seq: "micro_batch"}
+    held = {names[s]: (value,) for s, value in task.fixed.items() if s in names}
+    if "cp" not in held:
+        _check_sequence(task, space)
+    return replace(space, **held)
+
+
+def _powers(most: int) -> tuple[int, ...]:
+    return tuple(2**k for k in range(most.bit_length()) if 2**k <= most)
+
+
+def tensor_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
+    """Why no plan has each tensor degree, as a key of REASONS, or None."""
+    n = task.counts
+    node, heads, kv = n.node, n.heads, n.kv_heads
+    # More ranks than key and value heads share them, in equal groups.
+    return [
+        "tensor_beyond_node" if t > node else "heads" if heads % t or (kv % t and t % kv) else None
+        for t in degrees
+    ]
+
+
+def context_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
+    """Why no plan has each context degree, as a key of REASONS, or None."""
+    seq, least = task.seq, task.counts.least_chunk
+    pieces = 2 if "zigzag" in task.assumptions.corrections else 1
+    return [
+        None
+        if c == 1
+        else "sequence"
+        if seq % (pieces * c)
+        else "short_chunk"
+        if seq // c < least
+        else None
+        for c in degrees
+    ]
+
+
+def pipeline_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
+    """Why no plan has so many stages, as a key of REASONS, or None."""
+    layers = task.counts.layers
+    return ["layers" if layers % p else None for p in degrees]
+
+
+RULES = {v.tp: tensor_reasons, v.cp: context_reasons, v.pp: pipeline_reasons}
+
+
+def passed(task: Task, grid: Space, counts: dict[str, int]) -> tuple[tuple[int, ...], ...]:
+    """The values of tp, cp and pp that no rule of their own rejects; counts the combinations of the
+    others by reason."""
+    rest = grid.size
+    axes = []
+    for values, rule in (
+        (grid.tp, tensor_reasons),
+        (grid.cp, context_reasons),
+        (grid.pp, pipeline_reasons),
+    ):
+        per_value = rest // len(values)
+        reasons = rule(task, values)
+        if any(reasons):
+            kept = tuple(x for x, reason in zip(values, reasons, strict=True) if reason is None)
+            for reason in reasons:
+                if reason is not None:
+                    counts[reason] = counts.get(reason, 0) + per_value
+            values = kept
+        axes.append(values)
+        rest = per_value * len(values)
+    return tuple(axes)
+
+
+def _check_fixed(task: Task) -> None:
+    fixed, counts = task.fixed, task.counts
+    facts = {
+        v.tp: f"{counts.node} cards a node, {counts.heads} heads, "
+        f"{counts.kv_heads} key and value heads",
+        v.cp: f"{task.seq} tokens, at least {counts.least_chunk} a rank",
+        v.pp: f"{counts.layers} layers",
+    }
+    for symbol, rule in RULES.items():
+        if symbol in fixed and (reason := rule(task, (fixed[symbol],))[0]):
+            raise DeriveError(f"{symbol} = {fixed[symbol]}: {REASONS[reason]} ({facts[symbol]})")
+    product = 1
+    for degree in (v.tp, v.cp, v.pp, v.dp):
+        product *= fixed.get(degree, 1)
+    every = all(degree in fixed for degree in (v.tp, v.cp, v.pp, v.dp))
+    if task.cards % product or (every and product != task.cards):
+        names = " x ".join(f"{s}={n}" for s, n in fixed.items() if s != v.b_seq)
+        told = "are not" if every else "do not divide"
+        raise DeriveError(f"{names} is {product} cards, which {told} the {task.cards} given")
+    share = fixed.get(v.dp, 1) * fixed.get(v.b_seq, 1)
+    if task.batch % share:
+        raise DeriveError(
+            f"the batch of {task.batch} sequences does not split over dp={fixed.get(v.dp, 1)} "
+            f"in micro-batches of {fixed.get(v.b_seq, 1)}"
+        )
+
+
+def _check_sequence(task: Task, space: Space) -> None:
+    """A sequence that no context degree but 1 divides is taken for a mistake."""
+    wide = [cp for cp in space.cp if cp > 1]
+    if wide and set(context_reasons(task, wide)) == {"sequence"}:
+        raise DeriveError(
+            f"--seq {task.seq}: not divisible by any context-parallel degree from {wide[0]} to "
+            f"{wide[-1]}; pad it, or use --set cp=1"
+        )

@@ -1,0 +1,109 @@
+"""The step model as expressions: units, names, exactness, and that its pieces add up."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import sympy as sp
+
+from derive.cost.step import step_model
+from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
+from derive.cost.step_terms import Term, part
+from derive.notation import symbols as v
+from derive.notation.errors import UnitError, UnknownName
+from derive.notation.tex import tex
+from derive.notation.units import byte, second, unit_of
+
+SETS = [NOTEBOOK, DEFAULT, *(StepAssumptions(frozenset({name})) for name in CORRECTIONS)]
+IDS = [a.name for a in SETS]
+
+
+@pytest.mark.parametrize("assumptions", SETS, ids=IDS)
+def test_every_term_has_its_unit_source_and_gloss(assumptions):
+    model = step_model(assumptions)
+    for term in (*model.definitions, *model.parts, *model.memory, model.model_flops):
+        assert unit_of(term.expr, v.unit_of_symbol) == term.unit.dimension
+        assert term.gloss and term.source in ("NB", "derived")
+        assert bool(term.rests_on) == (term.source == "derived")
+        assert set(term.rests_on) <= assumptions.corrections
+    assert {term.unit for term in model.parts} == {second}
+    assert {term.unit for term in model.memory} == {byte}
+
+
+@pytest.mark.parametrize("assumptions", SETS, ids=IDS)
+def test_expressions_are_exact_and_their_symbols_declared_and_positive(assumptions):
+    model = step_model(assumptions)
+    known: set[sp.Symbol] = set()
+    defined = {v.find(term.name) for term in model.definitions}
+    for term in (*model.definitions, *model.parts, *model.memory, model.model_flops):
+        assert not term.expr.atoms(sp.Float)
+        for symbol in term.expr.free_symbols:
+            assert v.find(symbol.name) is symbol and symbol.is_positive
+            assert symbol not in defined or symbol in known, f"{term.name} uses {symbol} too early"
+        if term in model.definitions:
+            known.add(v.find(term.name))
+        assert tex(term.expr)
+
+
+def test_the_parts_have_the_names_that_json_promises():
+    for assumptions in SETS:
+        names = [term.name for term in step_model(assumptions).parts]
+        assert names == ["compute", "recompute", "imbalance", "tp", "cp", "pp", "bubble", "dp"]
+    assert [t.name for t in step_model(NOTEBOOK).memory] == ["states", "activations"]
+
+
+def test_the_notebook_s_imbalance_is_the_head_beyond_its_even_share():
+    model = step_model(NOTEBOOK)
+    imbalance = model.expanded(model.term("imbalance").expr)
+    head = v.n_mb * v.f_V * v.t_1 * (1 - 1 / v.pp)
+    assert sp.simplify(imbalance - model.expanded(head)) == 0
+
+
+def test_the_step_is_micro_batches_bubble_and_gradients():
+    model = step_model(NOTEBOOK)
+    gradients = (v.t_scatter + v.t_gather) * v.x_dp
+    whole = (v.n_mb + v.pp - 1) * v.t_mb + gradients
+    pieces = {v.t_mb: model.term("t_mb").expr}
+    assert sp.expand(model.seconds.xreplace(pieces) - whole.xreplace(pieces)) == 0
+
+
+def test_expanded_leaves_only_what_is_given():
+    model = step_model(NOTEBOOK)
+    left = {symbol.name for symbol in model.expanded(model.utilisation).free_symbols}
+    assert left == {
+        "tp", "cp", "pp", "dp", "b_seq", "B_seq", "T", "D", "K", "H", "L", "V", "P", "C", "M_hbm",
+        "W_node", "W_dcn", "n_node", "n_V", "fma", "e", "e_g", "e_32", "eta", "mu", "A_kept",
+        "x_pp", "x_dp",
+    }  # fmt: skip
+
+
+def test_every_correction_changes_a_term_or_a_rule():
+    plain = step_model(NOTEBOOK)
+    rules = {"gradient_bytes", "zigzag", "any_chunk", "exact_parameters", "wide_grid"}
+    for name in CORRECTIONS:
+        model = step_model(StepAssumptions(frozenset({name})))
+        same = [t.expr for t in (*model.definitions, *model.parts, *model.memory)] == [
+            t.expr for t in (*plain.definitions, *plain.parts, *plain.memory)
+        ]
+        assert same == (name in rules), name
+
+
+def test_corrections_combine():
+    for one, other in combinations(CORRECTIONS, 2):
+        assert step_model(StepAssumptions(frozenset({one, other}))).parts
+
+
+def test_a_term_with_a_wrong_unit_is_refused():
+    with pytest.raises(UnitError, match="step model, wrong: expected second, found byte"):
+        part("wrong", v.M_states, second, "a size taken for a time")
+    with pytest.raises(UnitError, match="unlike terms"):
+        part("sum", v.t_mb + v.M_states, second, "a size added to a time")
+
+
+def test_terms_are_found_by_name():
+    model = step_model(NOTEBOOK)
+    assert isinstance(model.term("bubble"), Term)
+    assert model.term("t_ring").expr.has(v.W_cp)
+    with pytest.raises(UnknownName, match="did you mean bubble"):
+        model.term("buble")

@@ -1,0 +1,115 @@
+"""Meshes: the notebook's 16 cards, any order and size, and the cards of a stage for experts."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from derive.notation.errors import DeriveError
+from derive.plan.mesh import from_outside_in, mesh, regrouped
+
+SIXTEEN = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
+
+
+def test_the_notebook_s_sixteen_cards():
+    first = {axis: [list(group) for group in SIXTEEN.groups(axis)[:4]] for axis in SIXTEEN.sizes}
+    assert first == {
+        "tp": [[0, 1], [2, 3], [4, 5], [6, 7]],
+        "cp": [[0, 2], [1, 3], [4, 6], [5, 7]],
+        "dp": [[0, 4], [1, 5], [2, 6], [3, 7]],
+        "pp": [[0, 8], [1, 9], [2, 10], [3, 11]],
+    }
+    assert [len(SIXTEEN.groups(axis)) for axis in SIXTEEN.sizes] == [8, 8, 8, 8]
+    assert [SIXTEEN.inside_node(a) for a in ("tp", "cp", "dp", "pp")] == [True, True, True, False]
+    assert SIXTEEN.coordinates(13) == {"pp": 1, "dp": 1, "cp": 0, "tp": 1}
+    assert SIXTEEN.rank({"pp": 1, "dp": 1, "cp": 0, "tp": 1}) == 13
+    assert SIXTEEN.names == ("pp", "dp", "cp", "tp")
+
+
+SHAPES = [(2, 3, 4, 1), (1, 1, 1, 1), (4, 2, 1, 3), (3, 5, 2, 2), (8, 1, 6, 4)]
+
+
+@pytest.mark.parametrize("sizes", SHAPES)
+@pytest.mark.parametrize("node", [1, 3, 4, 8])
+def test_groups_and_coordinates_are_those_of_an_array(sizes, node):
+    for names in permutations(("tp", "cp", "dp", "pp")):
+        made = mesh(dict(zip(names, sizes, strict=True)), node)
+        ranks = np.arange(made.cards).reshape(sizes[::-1])
+        for place, axis in enumerate(reversed(names)):
+            rows = np.moveaxis(ranks, place, -1).reshape(-1, ranks.shape[place])
+            assert made.groups(axis) == tuple(map(tuple, rows.tolist()))
+            local = all(len({r // node for r in row}) == 1 for row in rows)
+            assert made.inside_node(axis) == local
+        for rank in range(made.cards):
+            at = made.coordinates(rank)
+            where = tuple(int(i[0]) for i in np.nonzero(ranks == rank))
+            assert tuple(at[n] for n in reversed(names)) == where
+            assert made.rank(at) == rank
+
+
+def test_orders_by_string_and_by_system():
+    sizes = {"tp": 2, "cp": 2, "dp": 4, "pp": 2}
+    megatron = mesh(sizes, 8, "tp-cp-ep-dp-pp")
+    assert megatron == mesh(sizes, 8, "megatron") == mesh(sizes, 8, "tp,cp,dp,pp")
+    llama = mesh(sizes, 8, "llama3")
+    assert [name for name, _ in llama.axes] == ["tp", "cp", "pp", "dp"]
+    assert llama.groups("dp")[0] == (0, 8, 16, 24)
+    assert llama.groups("pp")[0] == (0, 4)
+    titan = from_outside_in(("pp", "dp_shard", "cp", "tp"), (2, 4, 2, 2), 8)
+    assert titan.groups("dp_shard") == megatron.groups("dp")
+    assert titan.names == ("pp", "dp_shard", "cp", "tp")
+
+
+def test_groups_of_an_axis_share_all_cards_once():
+    made = mesh({"tp": 4, "cp": 3, "pp": 2, "dp": 5}, 8)
+    for axis in made.sizes:
+        assert sorted(r for group in made.groups(axis) for r in group) == list(range(made.cards))
+
+
+@pytest.mark.parametrize("order", ["tp,cp,dp,pp", "tp,cp,pp,dp", "pp,tp,cp,dp"])
+@pytest.mark.parametrize(("etp", "ep"), [(1, 8), (2, 4), (1, 1), (4, 2), (1, 16)])
+def test_experts_reuse_the_cards_of_a_stage(order, etp, ep):
+    made = mesh({"tp": 2, "cp": 2, "dp": 4, "pp": 2}, 8, order)
+    folded = regrouped(made, etp=etp, ep=ep)
+    assert folded.sizes == {"etp": etp, "ep": ep, "edp": 16 // (etp * ep), "pp": 2}
+    stage = {rank: made.coordinates(rank)["pp"] for rank in range(32)}
+    for axis in ("etp", "ep", "edp"):
+        groups = folded.groups(axis)
+        assert sorted(r for g in groups for r in g) == list(range(32))
+        assert all(len(g) == folded.sizes[axis] for g in groups)
+        assert all(len({stage[r] for r in g}) == 1 for g in groups)
+    assert folded.groups("pp") == made.groups("pp")
+    # Any two groups of different axes meet in one card at most.
+    for one, other in product(folded.groups("ep"), folded.groups("edp")):
+        assert len(set(one) & set(other)) <= 1
+
+
+def test_context_and_expert_groups_do_not_multiply_the_world():
+    made = mesh({"tp": 1, "cp": 4, "dp": 8, "pp": 1}, 8)
+    folded = regrouped(made, ep=8)
+    assert folded.sizes["edp"] == 4
+    assert folded.inside_node("ep") and not folded.inside_node("edp")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: SIXTEEN.coordinates(16), "rank 16 is outside the mesh of ranks 0 to 15"),
+        (lambda: SIXTEEN.coordinates(-1), "outside"),
+        (lambda: SIXTEEN.groups("xp"), "unknown mesh axis"),
+        (lambda: mesh({"tp": 0}, 8), "whole number from 1"),
+        (lambda: mesh({"tp": 2, "cp": 2}, 8, "tp,dp"), "lacks the axis cp"),
+        (lambda: mesh({"tp": 2}, 8, "tp,tp"), "twice"),
+        (lambda: mesh({"tp": 2}, 8, "tpcp"), "unknown mesh axis or order"),
+        (lambda: mesh({"tp": 2}, 0), "cards per node"),
+        (lambda: mesh({"tp": 2**21}, 8), "limit"),
+        (lambda: regrouped(SIXTEEN, ep=3), "does not divide the 8 cards"),
+        (lambda: SIXTEEN.rank({"tp": 2}), "expected 0 to 1"),
+    ],
+)
+def test_what_is_no_mesh_is_refused_in_one_line(make, told):
+    with pytest.raises(DeriveError, match=told) as caught:
+        make()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,200 @@
+"""The search: blocks, counts, what is fixed, what is nearest, and utilisation within its bounds."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from cases import made, of_notebook
+
+from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
+from derive.notation.errors import DeriveError
+from derive.plan import search as searching
+from derive.plan.search import search
+from derive.plan.space import NOTEBOOK_SPACE, Space, space_of
+
+WIDE = Space(tuple(range(1, 9)), tuple(range(1, 33)), tuple(range(1, 81)), tuple(range(1, 9)))
+
+
+@pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
+@pytest.mark.parametrize("block", [1, 7, 64, 1 << 13])
+def test_blocks_find_what_one_array_finds(monkeypatch, assumptions, block):
+    task = made(cards=256, seq=32768, batch=1024, assumptions=assumptions)
+    space = Space((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 5), (1, 2, 3))
+    whole = search(task, space)
+    monkeypatch.setattr(searching, "SMALL", 0)
+    monkeypatch.setattr(searching, "BLOCK", block)
+    cut = search(task, space)
+    assert (cut.fit, cut.rejected) == (whole.fit, whole.rejected)
+    assert (cut.degrees == whole.degrees).all()
+    assert np.allclose(cut.seconds, whole.seconds, rtol=1e-14, atol=0)
+    few = search(task, space, top=3)
+    assert (few.degrees == whole.degrees[:, :3]).all() and few.fit == whole.fit
+
+
+def test_the_float_ranking_is_the_exact_one():
+    for assumptions in (NOTEBOOK, DEFAULT):
+        found = search(made(cards=96, seq=16384, batch=480, assumptions=assumptions))
+        plans = found.plans()
+        assert len(plans) > 20
+        seconds = [plan.step_seconds for plan in plans]
+        assert seconds == sorted(seconds)
+        for plan, time in zip(plans, found.seconds, strict=True):
+            assert float(plan.step_seconds) == pytest.approx(time, rel=1e-12)
+            assert sum(plan.parts.values()) == plan.step_seconds
+            assert sum(plan.memory.values()) == plan.memory_bytes <= found.task.budget
+            assert plan.lacks_bytes == 0
+            assert all(part >= 0 for part in plan.parts.values())
+
+
+def test_every_candidate_is_counted_once():
+    task = made(cards=4096 * 3, seq=96 * 1024, batch=4096)
+    found = search(task, WIDE, top=10)
+    assert found.candidates == WIDE.size == 8 * 32 * 80 * 8
+    assert found.fit + sum(found.rejected.values()) == found.candidates
+    assert len(found.plans()) == 10
+
+
+def test_memory_does_not_grow_with_the_grid():
+    task = made(cards=2**20, seq=2**20, batch=2**20)
+    powers = tuple(2**k for k in range(10))
+
+    def peak(micro: int) -> int:
+        grid = Space((1, 2, 4, 8), powers, (1, 2, 4, 8, 16), tuple(range(1, micro)))
+        search(task, grid, top=5)
+        tracemalloc.start()
+        search(task, grid, top=5)
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    assert peak(4000) < 1.5 * peak(500) < 40e6
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_utilisation_stays_above_0_and_at_most_1(seed):
+    draw = random.Random(seed)
+    values = {
+        "eta": Fraction(draw.randrange(1, 101), 100),
+        "x_pp": Fraction(draw.randrange(1, 101), 100),
+        "x_dp": Fraction(draw.randrange(1, 101), 100),
+        "C": 10 ** draw.randrange(10, 30),
+        "W_dcn": 10 ** draw.randrange(3, 20),
+        "W_node": 10 ** draw.randrange(3, 20),
+        "M_hbm": 10 ** draw.randrange(10, 16),
+        "n_node": draw.choice((1, 3, 8, 72)),
+    }
+    for assumptions in (NOTEBOOK, DEFAULT):
+        task = made(
+            draw.choice(("llama-3-8b", "llama-3-70b")), draw.choice((1, 8, 64, 576)),
+            draw.choice((64, 8192, 2**20)), draw.choice((1, 64, 1440)), assumptions, **values,
+        )  # fmt: skip
+        found = search(task)
+        assert (found.seconds > 0).all()
+        for plan in found.plans(5) + found.plans()[-5:]:
+            assert 0 < plan.mfu <= values["eta"] <= 1
+
+
+def test_degrees_that_are_fixed_are_the_only_ones():
+    task = made(cards=64, tp=8, dp=4)
+    found = search(task)
+    assert found.fit > 0
+    assert all((plan.tp, plan.dp) == (8, 4) for plan in found.plans())
+    free = search(made(cards=64))
+    same = [p for p in free.plans() if (p.tp, p.dp) == (8, 4)]
+    assert list(found.plans()) == same
+
+
+def test_a_fixed_data_degree_is_respected_in_blocks(monkeypatch):
+    monkeypatch.setattr(searching, "SMALL", 0)
+    assert {plan.dp for plan in search(made(cards=64, dp=4)).plans()} == {4}
+
+
+def test_nothing_fits_and_what_is_nearest():
+    found = search(made("llama-3-405b", cards=8, seq=8192, batch=8))
+    assert found.fit == 0 and not found.plans()
+    assert found.rejected["memory"] > 0
+    lacks = [plan.lacks_bytes for plan in found.nearest]
+    assert lacks == sorted(lacks) and lacks[0] > 0
+    first = found.nearest[0]
+    assert first.recomputed_layers == first.layers_per_stage
+    assert first.memory_bytes - first.lacks_bytes == found.task.budget
+    # With just that much more memory it fits; with a byte less it does not.
+    enough = first.memory_bytes / Fraction(9, 10)
+    assert search(made("llama-3-405b", 8, 8192, 8, M_hbm=enough)).fit >= 1
+    assert search(made("llama-3-405b", 8, 8192, 8, M_hbm=enough - 2)).fit == 0
+
+
+def test_a_batch_that_feeds_no_pipeline_leaves_reasons_and_no_nearest():
+    found = search(made("llama-3-8b", cards=1024, seq=4096, batch=1))
+    assert found.fit == 0 and not found.nearest
+    assert set(found.rejected) == {"short_chunk", "batch", "cards"} - (
+        set() if found.rejected.get("cards") else {"cards"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"cards": 0}, "--cards: expected a whole number"),
+        ({"batch": 0}, "--batch: expected a whole number"),
+        ({"seq": -1}, "--seq: expected a whole number"),
+        ({"batch": True}, "--batch"),
+        ({"batch": 1.5}, "--batch"),
+        ({"tp": 16}, "larger than a node"),
+        ({"tp": 3}, "heads do not split"),
+        ({"n_node": 128, "tp": 128}, "heads do not split"),
+        ({"pp": 81}, "layers do not split"),
+        ({"pp": 160}, "layers do not split"),
+        ({"cp": 3}, "sequence does not split"),
+        ({"cp": 4}, "too few tokens"),
+        ({"dp": 3}, "do not divide the 64"),
+        ({"tp": 8, "cp": 1, "pp": 2, "dp": 2}, "is 32 cards, which are not the 64"),
+        ({"dp": 64, "batch": 32}, "does not split over dp=64"),
+        ({"b_seq": 5}, "micro-batches of 5"),
+        ({"tp": Fraction(3, 2)}, "whole number"),
+        ({"seq": 24579}, "not divisible by any context-parallel degree"),
+        ({"eta": Fraction(6, 5)}, "at most 1"),
+        ({"L": Fraction(7, 2)}, "whole number"),
+        ({"P": 10**9}, "more parameters than"),
+        ({"A_kept": 2}, "saves more than its input"),
+        ({"X": 2}, "unknown value to set"),
+        ({"L_r": 2}, "unknown value to set"),
+    ],
+)
+def test_what_no_plan_can_have_is_refused_in_one_line(change, told):
+    with pytest.raises(DeriveError, match=told) as caught:
+        space_of(made(**change))
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_an_odd_sequence_is_planned_without_context_parallelism():
+    assert {p.cp for p in search(made("llama-3-8b", 8, 24579, 8, cp=1)).plans()} == {1}
+
+
+def test_a_chip_without_a_node_says_what_is_missing():
+    from derive.facts import chip, model
+    from derive.plan.task import task
+
+    with pytest.raises(DeriveError, match=r"n_node .*W_node .*use --set"):
+        task(model("llama-3-8b"), chip("v5p"), cards=8, seq=8192, batch=8)
+
+
+def test_the_grids():
+    assert space_of(of_notebook("70b-64-8k")) == NOTEBOOK_SPACE
+    wide = space_of(made(assumptions=DEFAULT))
+    assert wide.pp == (1, 2, 4, 5, 8, 10, 16, 20, 40) and wide.tp == (1, 2, 4, 8)
+    with pytest.raises(DeriveError, match="whole numbers from 1"):
+        Space((0,), (1,), (1,))
+
+
+def test_a_group_of_49_cards_spans_exactly_a_node_of_49():
+    """49*(1/49) is below 1 in float64: a link must be chosen by one exact division."""
+    task = made(cards=49 * 2, seq=49 * 4096, batch=98, n_node=49, L=98, cp=49, M_hbm=10**15)
+    found = search(task)
+    assert found.fit
+    for plan, time in zip(found.plans(), found.seconds, strict=True):
+        assert float(plan.step_seconds) == pytest.approx(time, rel=1e-12)

@@ -14,7 +14,7 @@ from typing import Any
 
 from derive.notation import symbols as v
 from derive.plan.search import AT_A_STEP, SMALL, TIE, Found, nearest, run_of, search, settle
-from derive.plan.space import REASONS, Space, passed, space_of
+from derive.plan.space import Space, passed, space_of
 from derive.plan.task import Task
 
 
@@ -27,8 +27,8 @@ def search_all(
         return ()
     grids = [space_of(task) if space is None else space for task in tasks]
     first = tasks[0]
-    alike = all(g is grids[0] or g == grids[0] for g in grids) and all(
-        t.assumptions is first.assumptions or t.assumptions == first.assumptions for t in tasks
+    alike = all([g is grids[0] or g == grids[0] for g in grids]) and all(
+        [t.assumptions is first.assumptions or t.assumptions == first.assumptions for t in tasks]
     )
     if not alike or grids[0].size > SMALL:
         return tuple(search(t, g, top=top) for t, g in zip(tasks, grids, strict=True))
@@ -100,30 +100,19 @@ def _together(tasks: Sequence[Task], grid: Space, top: int) -> tuple[Found, ...]
     tried = np.bincount(of, minlength=len(tasks)).tolist()
     found = []
     start = 0
-    for row, (task, end) in enumerate(zip(tasks, ends, strict=True)):
+    for task, lost, divide, feasible, end in zip(tasks, counts, divided, tried, ends, strict=True):
         fit = end - start
-        free = grid.size - sum(counts[row].values())
-        lost = {
-            "cards": free - divided[row],
-            "batch": divided[row] - tried[row],
-            "memory": tried[row] - fit,
-        }
-        counts[row] |= {reason: number for reason, number in lost.items() if number}
+        if number := grid.size - sum(lost.values()) - divide:
+            lost["cards"] = number
+        if number := divide - feasible:
+            lost["batch"] = number
+        if number := feasible - fit:
+            lost["memory"] = number
         stop = min(end, start + top) if top else end
-        rejected = {key: counts[row][key] for key in REASONS if key in counts[row]}
         close = () if fit else nearest(task, grid)
-        found.append(
-            Found(
-                task,
-                grid,
-                grid.size,
-                fit,
-                rejected,
-                ranked[:, start:stop],
-                times[start:stop],
-                close,
-            )
-        )
+        kept_times = times[start:stop]
+        made = Found(task, grid, grid.size, fit, lost, ranked[:, start:stop], kept_times, close)
+        found.append(made)
         start = end
     return tuple(found)
 

@@ -77,7 +77,11 @@ def summary(found: Found) -> list[str]:
     """Counts of what fits and of what was rejected, by reason."""
     noun = "plan fits" if found.fit == 1 else "plans fit"
     lines = [f"{found.fit:,} {noun} of {found.candidates:,} combinations"]
-    lines += [f"  {count:,} rejected: {REASONS[key]}" for key, count in found.rejected.items()]
+    lines += [
+        f"  {found.rejected[key]:,} rejected: {told}"
+        for key, told in REASONS.items()
+        if key in found.rejected
+    ]
     return lines
 
 

@@ -24,7 +24,7 @@ from derive.notation.errors import DeriveError
 from derive.plan.compiled import Compiled, compiled
 from derive.plan.exact import exact, solved_model
 from derive.plan.plans import Plan, nearest_first, plan_of
-from derive.plan.space import REASONS, Space, passed, space_of
+from derive.plan.space import Space, passed, space_of
 from derive.plan.task import Task
 
 AXES = (v.tp, v.cp, v.pp, v.dp, v.b_seq)
@@ -80,7 +80,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
     """Every plan of the space (by default `space_of(task)`) that fits, best first.
 
     `top` bounds how many are kept (0: all), and with it the memory. `rejected` counts by reason,
-    in the order of REASONS, leaving out those that never applied.
+    leaving out those that never applied.
     """
     import numpy as np
 
@@ -114,9 +114,8 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
             held = len(kept[0][1])
             worst = kept[0][1][-1] * (1 + TIE) if held == top else np.inf
     degrees, seconds = best_of(kept, top) if kept else (np.empty((5, 0)), np.empty(0))
-    rejected = {key: counts[key] for key in REASONS if counts.get(key)}
     lacking = () if fit else nearest(task, grid)
-    return Found(task, grid, grid.size, fit, rejected, degrees, seconds, lacking)
+    return Found(task, grid, grid.size, fit, counts, degrees, seconds, lacking)
 
 
 def count(counts: dict[str, int], reason: str, more: int) -> None:
@@ -230,7 +229,10 @@ def best_of(kept: list[tuple[Any, Any]], top: int) -> tuple[Any, Any]:
 def run_of(assumptions: StepAssumptions) -> Compiled:
     """Recomputed layers and seconds of blocks of plans, compiled once per set of assumptions."""
     model = step_model(assumptions)
-    seconds = sp.collect(sp.expand(model.seconds), [v.n_mb])
+    # The parts cancel: in terms of a micro-batch the step is (m + p - 1) of them and little else.
+    seconds = sp.collect(sp.expand(model.seconds), v.n_mb)
+    seconds = seconds.xreplace({model.term("t_mb").expr: v.t_mb})
+    seconds = sp.collect(sp.expand(seconds), v.t_mb)
     definitions = {v.find(term.name): term.expr for term in model.definitions}
     return compiled([v.L_r, seconds], definitions, AXES)
 

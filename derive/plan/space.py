@@ -61,7 +61,7 @@ def space_of(task: Task) -> Space:
     Degrees that the task fixes have that value alone. Raises DeriveError where one of them, or the
     sequence, can be in no plan.
     """
-    if "wide_grid" in task.assumptions:
+    if "wide_grid" in task.assumptions.corrections:
         layers = task.counts.layers
         stages = tuple(p for p in range(1, min(layers, MOST_STAGES) + 1) if layers % p == 0)
         space = Space(_powers(task.counts.node), _powers(64), stages, (1, 2, 4))
@@ -131,11 +131,9 @@ def passed(task: Task, grid: Space, counts: dict[str, int]) -> tuple[tuple[int, 
         per_value = rest // len(values)
         reasons = rule(task, values)
         if any(reasons):
-            kept = tuple(x for x, reason in zip(values, reasons, strict=True) if reason is None)
-            for reason in reasons:
-                if reason is not None:
-                    counts[reason] = counts.get(reason, 0) + per_value
-            values = kept
+            for reason in filter(None, reasons):
+                counts[reason] = counts.get(reason, 0) + per_value
+            values = tuple([x for x, why in zip(values, reasons, strict=True) if why is None])
         axes.append(values)
         rest = per_value * len(values)
     return tuple(axes)
@@ -170,8 +168,10 @@ def _check_fixed(task: Task) -> None:
 
 def _check_sequence(task: Task, space: Space) -> None:
     """A sequence that no context degree but 1 divides is taken for a mistake."""
-    wide = [cp for cp in space.cp if cp > 1]
-    if wide and set(context_reasons(task, wide)) == {"sequence"}:
+    for cp in space.cp:
+        if cp > 1 and context_reasons(task, (cp,))[0] != "sequence":
+            return
+    if wide := [cp for cp in space.cp if cp > 1]:
         raise DeriveError(
             f"--seq {task.seq}: not divisible by any context-parallel degree from {wide[0]} to "
             f"{wide[-1]}; pad it, or use --set cp=1"

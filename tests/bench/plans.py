@@ -158,14 +158,15 @@ def script_per_candidate(module: Any, case: Case, every: int = 97) -> float:
     return (time.perf_counter() - start) / len(sample)
 
 
-def timed(function: Callable[[], object], rounds: int = 7) -> float:
-    """The median time of some calls, after one that is not counted."""
+def timed(function: Callable[[], object], rounds: int = 7, calls: int = 1) -> float:
+    """The median time of a call over some rounds, after one that is not counted."""
     function()
     times = []
     for _ in range(rounds):
         start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
+        for _ in range(calls):
+            function()
+        times.append((time.perf_counter() - start) / calls)
     return median(times)
 
 
@@ -211,10 +212,8 @@ def five_grids(module: Any) -> None:
                 module.search("", shapes[name], seq, batch, cards, top=0)
 
     module.MEM = 80e9 * 0.9
-    sides = [
-        (timed(lambda: search_all(tasks)), timed(lambda: [search(t) for t in tasks]), timed(theirs))
-        for _ in range(15)
-    ]
+    each = (partial(search_all, tasks), lambda: [search(t) for t in tasks], theirs)
+    sides = [[timed(side, 3, 20) for side in each] for _ in range(9)]
     together, alone, other = (median(side[i] for side in sides) for i in range(3))
     told = f"{together * 1e6:.0f} µs against {other * 1e6:.0f} µs"
     line("script / search_all: the five grids together", other / together, told, "at least 10")

@@ -9,6 +9,7 @@ from derive.book.figures import Figure
 from derive.book.marks import Mark, checked, marked
 from derive.book.problems import Problem
 from derive.notation.errors import DeriveError, quoted
+from derive.notation.printed import shown
 
 
 @dataclass
@@ -57,19 +58,12 @@ class Ledger:
             why = f": {figure.because}" if figure.because else f", it is {derived}"
             text = f"{figure.name} does not hold{why}; the template says {quoted(words)}"
         else:
-            value = figure.quantity.value if figure.quantity is not None else None
+            value = "" if figure.quantity is None else shown(figure.quantity.value)
             rule = f" by rule {figure.check}" if figure.check else ""
             text = (
-                f"{figure.name} is {_short(value)}, so {quoted(words)} does not hold{rule}; "
+                f"{figure.name} is {value}, so {quoted(words)} does not hold{rule}; "
                 f"it would be {quoted(derived)}"
             )
         if figure.kind == "given":
             return Problem(self.path, line, text)
         return Problem(self.path, line, text, figure.name, words, derived)
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    if len(text) <= 20 and "sqrt" not in text:
-        return text
-    return f"{float(value):.6g}"  # type: ignore[arg-type]

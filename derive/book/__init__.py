@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from derive.book.chapter import Chapter
-from derive.book.plots import Plot
+from derive.book.plots import Bars, Plot
 from derive.book.tables import cell, math
 from derive.notation.printed import (
     binary,
@@ -17,6 +17,7 @@ from derive.notation.printed import (
 )
 
 __all__ = [
+    "Bars",
     "Chapter",
     "Plot",
     "binary",

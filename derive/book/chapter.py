@@ -12,7 +12,7 @@ from derive.book import tables
 from derive.book.figures import Figure, compared, quantity_of
 from derive.book.formulas import Condition, Derivation, Formula, StepLike, latex_of, steps_of
 from derive.book.marks import checked
-from derive.book.plots import Plot
+from derive.book.plots import Bars, Drawing, Plot
 from derive.book.tables import Cell, Table
 from derive.notation.claims import CLAIM_RULES
 from derive.notation.errors import DeriveError, quoted, unknown
@@ -39,7 +39,7 @@ class Picture:
     """A plot under a name, with the text that stands for it."""
 
     name: str
-    plot: Plot
+    plot: Drawing
     alt: str
 
 
@@ -184,10 +184,12 @@ class Chapter:
         titles = [t.strip() for t in header.split("|")] if isinstance(header, str) else header
         self._add(self.tables, "table", name, tables.table(name, titles, rows, align))
 
-    def plot(self, name: str, plot: Plot, alt: str) -> None:
-        """A plot, drawn to `<name>.svg`; `alt` is the text that stands for it."""
-        if not isinstance(plot, Plot) or not alt.strip() or "\n" in alt or "]" in alt:
-            raise DeriveError(f"plot {name}: expected a Plot and one line of alt text without ]")
+    def plot(self, name: str, plot: Drawing, alt: str) -> None:
+        """A plot or bars, drawn to `<name>.svg`; `alt` is the text that stands for it."""
+        if not isinstance(plot, (Plot, Bars)) or not alt.strip() or "\n" in alt or "]" in alt:
+            raise DeriveError(
+                f"plot {name}: expected a Plot or Bars, and one line of alt text without ]"
+            )
         self._add(self.plots, "plot", name, Picture(name, plot, checked(alt)))
 
     def erratum(self, figure: str, printed: str, reason: str, place: str) -> None:

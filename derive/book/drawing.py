@@ -6,14 +6,24 @@ from fractions import Fraction
 from io import BytesIO
 from typing import Any
 
-from derive.book.plots import COLOURS, DASHES, INK, SIZE, Plot, signed
+from derive.book.plots import (
+    COLOURS,
+    COLOURS_OF_PARTS,
+    DASHES,
+    INK,
+    SIZE,
+    Bars,
+    Drawing,
+    Plot,
+    signed,
+)
 from derive.notation.errors import DeriveError
 from derive.notation.printed import printed, significant
 
 INSTALL = "pip install -e '.[book]'"
 
 
-def draw(plot: Plot) -> bytes:
+def draw(plot: Drawing) -> bytes:
     """The SVG of a plot, the same bytes for the same version of matplotlib, with its digest.
 
     Raises DeriveError with the command that installs matplotlib where it is missing.
@@ -34,9 +44,14 @@ def draw(plot: Plot) -> bytes:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(style)
-        figure = Figure(figsize=SIZE, layout="constrained")
+        size = (SIZE[0], 1.5 + 0.42 * len(plot.bars)) if isinstance(plot, Bars) else SIZE
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(figure)
-        _fill(figure.add_subplot(), plot)
+        if isinstance(plot, Bars):
+            _stack(figure.add_subplot(), plot)
+            figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=4)
+        else:
+            _fill(figure.add_subplot(), plot)
         out = BytesIO()
         unsaid = {"Date": None, "Creator": None}
         figure.savefig(out, format="svg", transparent=True, metadata=unsaid)
@@ -81,3 +96,19 @@ def _fill(axes: Any, plot: Plot) -> None:
     axes.grid(True, alpha=0.25, linewidth=0.6)
     if len(plot.series) > 1 or plot.series[0].label:
         axes.legend(frameon=False, fontsize=9)
+
+
+def _stack(axes: Any, bars: Bars) -> None:
+    places = range(len(bars.bars))
+    ends = [0.0] * len(bars.bars)
+    for part, colour in zip(bars.parts, COLOURS_OF_PARTS, strict=False):
+        if not any(part.values):
+            continue  # the others keep their colours
+        axes.barh(places, part.values, left=ends, height=0.62, label=part.label, color=colour)
+        ends = [end + value for end, value in zip(ends, part.values, strict=True)]
+    axes.set(title=bars.title, xlabel=bars.x, yticks=places, yticklabels=bars.bars)
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_formatter(lambda value, place: tick(value))
+    axes.grid(True, axis="x", alpha=0.25, linewidth=0.6)
+    axes.set_axisbelow(True)

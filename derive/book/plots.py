@@ -1,4 +1,4 @@
-"""Plots as values: what is shown, and the digest by which a drawn file is known to show it.
+"""Plots and bars as values: what is shown, and the digest by which a drawn file is known.
 
 The bytes of an SVG change with the plotting library, so a file is compared by the digest of its
 data and style, written into it; the checksum of the rest tells a file that was edited or cut.
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from math import isfinite
+from typing import TypeAlias
 
 from derive.notation.errors import DeriveError, quoted
 
@@ -20,6 +21,9 @@ INK = "#767b83"  # about 4:1 on white and on GitHub's dark background alike
 COLOURS = ("#1f77b4", "#d1611c", "#1a9e77", "#b05fb8", "#a8872b", "#d14b5a")
 DASHES = ("-", "--", "-.", ":")
 SIZE = (7.2, 4.2)
+COLOURS_OF_PARTS = (
+    "#1f77b4", "#d1611c", "#a8872b", "#d14b5a", "#1a9e77", "#8a9099", "#b05fb8", "#5c6f2f",
+)  # fmt: skip
 STYLE = (3, INK, COLOURS, DASHES, SIZE)  # the number goes up when drawing changes otherwise
 _HEAD = re.compile(rb"<!-- derive plot ([0-9a-f]{64}) drawn ([0-9a-f]{64}) -->\n")
 
@@ -89,6 +93,67 @@ class Plot:
         return hashlib.sha256(shown.encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class BarPart:
+    """One colour of stacked bars: a label and its length in each bar."""
+
+    label: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, init=False)
+class Bars:
+    """Horizontal stacked bars: title, axis label, the bars' labels from the top down, and parts
+    (label, a length for each bar) from the left to the right.
+
+    Data are rounded as those of a plot. Raises DeriveError for parts that do not fit the bars, and
+    for lengths that are negative or not finite.
+    """
+
+    title: str
+    x: str
+    bars: tuple[str, ...]
+    parts: tuple[BarPart, ...]
+
+    def __init__(
+        self,
+        title: str,
+        x: str,
+        bars: Iterable[str],
+        parts: Iterable[tuple[str, Iterable[object]]],
+    ) -> None:
+        labels = tuple(bars)
+        made = tuple(_bar_part(title, *part, len(labels)) for part in parts)
+        if not labels or not made or len(made) > len(COLOURS_OF_PARTS):
+            raise DeriveError(
+                f"bars {quoted(title)}: expected bars, and 1 to {len(COLOURS_OF_PARTS)} parts, "
+                f"found {len(labels)} and {len(made)}"
+            )
+        for key, value in {"title": title, "x": x, "bars": labels, "parts": made}.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything that is shown, the same on every machine."""
+        shown = json.dumps(
+            ["bars", asdict(self), STYLE, COLOURS_OF_PARTS], sort_keys=True, ensure_ascii=True
+        )
+        return hashlib.sha256(shown.encode()).hexdigest()
+
+
+Drawing: TypeAlias = Plot | Bars
+
+
+def _bar_part(title: str, label: str, values: Iterable[object], bars: int) -> BarPart:
+    where = f"bars {quoted(title)}, part {quoted(label)}"
+    made = BarPart(label, _data(where, values, False))
+    if len(made.values) != bars:
+        raise DeriveError(f"{where}: {len(made.values)} lengths for {bars} bars")
+    if min(made.values, default=0) < 0:
+        raise DeriveError(f"{where}: expected lengths from 0, found {min(made.values)}")
+    return made
+
+
 def _series(
     title: str, label: str, xs: Iterable[float], ys: Iterable[float], log_x: bool, log_y: bool
 ) -> Series:
@@ -118,7 +183,7 @@ def _rounded(where: str, value: object, log: bool) -> float:
     return number + 0.0  # no minus zero
 
 
-def signed(plot: Plot, drawn: bytes) -> bytes:
+def signed(plot: Drawing, drawn: bytes) -> bytes:
     """The bytes of a file: the drawing with the digest of the plot and its own checksum."""
     first, newline, rest = drawn.partition(b"\n")
     body = first + newline + rest
@@ -127,7 +192,7 @@ def signed(plot: Plot, drawn: bytes) -> bytes:
     return first + newline + comment + rest
 
 
-def is_current(plot: Plot, file: bytes | None) -> bool:
+def is_current(plot: Drawing, file: bytes | None) -> bool:
     """Whether a file shows the plot and is as it was drawn."""
     found = signature(file)
     if file is None or found is None:

@@ -12,7 +12,7 @@ from derive.book.ledger import Ledger
 from derive.book.lint import lint
 from derive.book.load import FIGURES, OUTPUT, TEMPLATE, Folder
 from derive.book.marks import Rendered, parsed
-from derive.book.plots import Plot, signature
+from derive.book.plots import Drawing, signature
 from derive.book.problems import BookError, Problem
 from derive.book.prose import Prose
 from derive.notation.errors import DeriveError
@@ -26,7 +26,7 @@ class Result:
     folder: Folder
     chapter: Chapter
     rendered: Rendered
-    plots: tuple[tuple[str, Plot], ...]
+    plots: tuple[tuple[str, Drawing], ...]
     words: dict[str, str]
     holding: dict[str, bool]
     problems: tuple[Problem, ...]

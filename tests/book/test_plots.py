@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from derive.book import drawing
-from derive.book.plots import Plot, is_current, signed
+from derive.book.plots import Bars, Plot, is_current, signed
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import number
 
@@ -156,3 +156,65 @@ def test_labels_of_lines_stand_below_a_horizontal_and_at_the_foot_of_a_vertical(
     drawing._fill(axes, plot(vertical=[("v", 1.5)], horizontal=[("h", 3.5)]))
     placed = {text.get_text(): (text.xy, text.get_va()) for text in axes.texts}
     assert placed == {"v": ((1.5, 0.02), "bottom"), "h": ((0.01, 3.5), "top")}
+
+
+def bars(**changes):
+    values = {"title": "t", "x": "s", "bars": ["a", "b"], "parts": [("p", [1, 2]), ("q", [0, 3])]}
+    return Bars(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"title": "u"}, {"x": "u"}, {"bars": ["a", "c"]}, {"parts": [("p", [1, 2]), ("q", [0, 4])]},
+     {"parts": [("p", [1, 2])]}, {"parts": [("r", [1, 2]), ("q", [0, 3])]}],
+)  # fmt: skip
+def test_everything_that_bars_show_is_in_their_digest(change):
+    assert bars(**change).digest != bars().digest
+    assert bars() == bars(parts=[("p", (1.0, number(2))), ("q", [0, 3 + 1e-12])])
+
+
+def test_the_digest_of_bars_is_the_same_on_every_machine():
+    digest = "804eccd54c277ada876728e70acceb066b16d2bacd0e4911b1fdb7091c08af8c"
+    assert bars(parts=[("p", [1 / 3, 2])]).digest == digest
+    assert bars(parts=[("p", [0.33333301, 2])]).digest == digest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parts": []}, "1 to 8 parts, found 2 and 0"),
+        ({"bars": [], "parts": []}, "found 0 and 0"),
+        ({"parts": [(str(n), [1, 1]) for n in range(9)]}, "found 2 and 9"),
+        ({"parts": [("p", [1])]}, "part 'p': 1 lengths for 2 bars"),
+        ({"parts": [("p", [1, -2])]}, "expected lengths from 0, found -2.0"),
+        ({"parts": [("p", [1, float("inf")])]}, "a finite number"),
+        ({"parts": [("p", [1, "x"])]}, "expected a number"),
+    ],
+)
+def test_bad_bars(change, message):
+    with pytest.raises(DeriveError, match=message):
+        bars(**change)
+
+
+def test_bars_are_frozen():
+    with pytest.raises(AttributeError):
+        bars().title = "u"
+
+
+def test_a_chapter_takes_bars(book, drawn):
+    declared = 'chapter.plot("p", Bars("Title", "s", ["a"], [("p", [1])]), alt="Bars")'
+    assert "![Bars](p.svg)" in book.built(TEMPLATE, declared)
+    assert len(drawn) == 1 and drawn[0] == Bars("Title", "s", ["a"], [("p", [1])])
+
+
+def test_matplotlib_stacks_bars_from_the_top_and_leaves_out_empty_parts():
+    figure = pytest.importorskip("matplotlib.figure")
+    axes = figure.Figure().add_subplot()
+    drawing._stack(axes, bars(parts=[("p", [1, 2]), ("none", [0, 0]), ("q", [0, 3])]))
+    ends = [[(b.get_x(), b.get_width()) for b in row] for row in axes.containers]
+    assert ends == [[(0, 1), (0, 2)], [(1, 0), (2, 3)]]
+    assert [row.get_label() for row in axes.containers] == ["p", "q"]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]
+    value = bars()
+    first = drawing.draw(value)
+    assert first == drawing.draw(value) and is_current(value, first)

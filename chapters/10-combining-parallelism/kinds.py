@@ -1,0 +1,113 @@
+"""The kinds of parallelism: what each splits, what it sends, how often, and whether it waits."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import sympy as sp
+
+from derive import Quantity, number
+from derive.book import cell, math, percent, si
+from derive.book.tables import Cell
+from derive.notation import symbols as v
+from derive.notation.units import byte, one
+from derive.plan.exact import exact
+
+from .common import FOUND, STEP, Costed, at, chapter, q
+
+KINDS = ("tensor", "context", "pipeline", "data", "expert")
+chapter.claim("kinds-5", number(len(KINDS), status="derived"), "exact")
+older = {"tensor", "pipeline", "data"}
+chapter.require(
+    "kinds-3d", holds=older < set(KINDS) and len(older) == 3, because="three of the kinds"
+)
+
+# The bytes of a card, read off the times: a time is bytes over the bandwidth of a link.
+
+
+def sent(symbol: sp.Symbol, link: sp.Symbol) -> sp.Expr:
+    """What a micro-batch makes a card send, from the time it takes, without recomputation."""
+    return STEP.term(symbol.name).expr.xreplace({v.L_r: sp.S.Zero}) * link
+
+
+piped = 1 - sp.floor(1 / v.pp, evaluate=False)
+TENSOR, RING = sent(v.t_tp, v.W_tp), sent(v.t_ring, v.W_cp)
+HOPS = sent(v.t_pp, v.W_pp) / piped / v.x_pp
+SYNC = sp.factor((STEP.term("t_scatter").expr + STEP.term("t_gather").expr) * v.W_dp)
+
+chapter.table(
+    "kinds",
+    "Kind | What it splits | What it sends | Bytes of a card | Each | On the critical path",
+    [
+        [
+            "tensor", "the matrices inside a layer", "all-reduces of the hidden states",
+            math(TENSOR / v.L_p), "layer and micro-batch", "all of it: the next product waits",
+        ],
+        [
+            "context", "the sequence", "keys, values and their gradients, round a ring",
+            math(RING / v.L_p), "layer and micro-batch", "what takes longer than attention",
+        ],
+        [
+            "pipeline", "the layers, into stages", "hidden states to the next stage, and back",
+            math(HOPS), "boundary and micro-batch", "part of a hop; and the bubble",
+        ],
+        [
+            "data", "the batch", "gradients, and the updated parameters", math(SYNC), "step",
+            "what the backward pass does not hide",
+        ],
+        [
+            "expert", "the experts of a layer", "tokens to their experts, and back",
+            "four all-to-alls", "layer and micro-batch", "all of it, unless it is overlapped",
+        ],
+    ],
+)  # fmt: skip
+
+# The same for the first plan of the 70B search at 8K.
+FIRST = at(FOUND["70b-64-8k"], 4, 2, 2)
+VOLUMES = {"tp": TENSOR, "cp": RING, "pp": HOPS}
+
+
+def per_step(of: Costed) -> dict[str, Quantity]:
+    """Bytes that a card sends in a step, by kind."""
+    made = {name: of.of(expr * v.n_mb, byte, name) for name, expr in VOLUMES.items()}
+    return {**made, "dp": of.of(SYNC, byte, "dp")}
+
+
+volumes = per_step(FIRST)
+TITLES = {"tp": "tensor", "cp": "context", "dp": "data", "pp": "pipeline"}
+rows: list[list[Cell]] = [[TITLES[k], cell(volumes[k], si(3), unit=True)] for k in TITLES]
+chapter.table("volumes", "Kind | Bytes of a card and step", rows)
+
+
+chapter.require(
+    "tp-innermost",
+    holds=bool(all(volumes["tp"].value > x.value for k, x in volumes.items() if k != "tp")),
+    because="bytes of the first plan, by kind",
+    quantity=volumes["tp"],
+)
+# Over all fitting plans of the five searches: the ring against the tensor group, which does not
+# depend on the tokens or on the layers.
+OVER = sp.cancel(RING / TENSOR)
+chapter.formula("ring-over-tensor", sp.factor(OVER))
+
+
+def above(split: bool) -> list[tuple[int, int, int]]:
+    """The fitting plans with t > 1 whose ring is the larger, K divided by t or not."""
+    kept = []
+    for found in FOUND.values():
+        numbers = found.task.numbers
+        for tp, cp, pp in found.degrees[:3].T.astype(int).tolist():
+            if tp > 1:
+                over = exact(OVER, {**numbers, v.tp: Fraction(tp), v.cp: Fraction(cp)})
+                if over / (tp if split else 1) > 1:
+                    kept.append((tp, cp, pp))
+    return kept
+
+
+chapter.holds(
+    ("tp-innermost-exception", above(split=False) == [(2, 8, 4)], "one plan of the five searches"),
+    ("tp-innermost-split", above(split=True) == [], "none where the ring is divided by t"),
+)
+ratio = volumes["pp"].value / volumes["tp"].value
+small = q(ratio, one, "pipeline/tensor", pipeline=volumes["pp"], tensor=volumes["tp"])
+chapter.shown("pp-small-volume", small, percent(1))

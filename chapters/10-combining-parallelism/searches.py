@@ -1,0 +1,104 @@
+"""The five searches: the top plans of each as a table, and as stacked bars."""
+
+from __future__ import annotations
+
+from derive import number
+from derive.book import Bars, binary, cell, percent
+from derive.book.tables import Cell
+from derive.notation import units
+from derive.plan.report import NAMES as PART_NAMES
+from derive.plan.report import SMALLEST_SHARE
+
+from .common import CASES, FOUND, Costed, chapter, pc, whole
+
+TITLES = {
+    "70b-64-8k": "70B, 64 cards, 8K sequences, 4M tokens a step",
+    "70b-64-128k": "70B, 64 cards, 128K sequences, 4M tokens a step",
+    "8b-8-8k": "8B, 8 cards, 8K sequences, 0.5M tokens a step",
+    "70b-1024-8k-4m": "70B, 1,024 cards, 8K sequences, 4M tokens a step",
+    "70b-1024-8k-16m": "70B, 1,024 cards, 8K sequences, 16M tokens a step",
+}
+ALT = {
+    "70b-64-8k": "70B at 8K on few cards",
+    "70b-64-128k": "70B at 128K on few cards",
+    "8b-8-8k": "8B at 8K on one node",
+    "70b-1024-8k-4m": "70B at 8K and 4M tokens on many cards",
+    "70b-1024-8k-16m": "70B at 8K and 16M tokens on many cards",
+}
+# Plans beside the first three that readers would have guessed.
+ALSO = {
+    "70b-64-8k": ((8, 1, 1), (8, 1, 4)),
+    "70b-64-128k": ((8, 1, 1),),
+    "8b-8-8k": ((1, 1, 1),),
+    "70b-1024-8k-4m": (),
+    "70b-1024-8k-16m": (),
+}
+RANKS = {key: (1, 2, 3, *(FOUND[key].rank(*d) for d in ALSO[key])) for key in CASES}
+PLANS: dict[tuple[str, int], Costed] = {
+    (key, rank): Costed(FOUND[key].task, FOUND[key].plan(rank))
+    for key, ranks in RANKS.items()
+    for rank in ranks
+}
+FIRST = PLANS["70b-64-8k", 1]
+
+
+def where(of: Costed) -> Cell:
+    """The shares of the step from half a percent up, in words."""
+    said: list[Cell] = []
+    for name in of.plan.parts:
+        if of.plan.share(name) >= SMALLEST_SHARE:
+            said += [f"{', ' if said else ''}{PART_NAMES[name]} ", pc(of.share(name))]
+    return tuple(said)
+
+
+def row(key: str, rank: int) -> list[Cell]:
+    """One plan for a table."""
+    of = PLANS[key, rank]
+    plan = of.plan
+    redone: Cell = "none"
+    if plan.recomputed_layers:
+        redone = (whole(plan.recomputed_layers), " of ", whole(plan.layers_per_stage))
+    degrees = [whole(x) for x in (rank, plan.tp, plan.cp, plan.pp, plan.dp)]
+    return [*degrees, pc(of.mfu, 1), cell(of.memory, binary(2), unit=True), redone, where(of)]
+
+
+HEADER = "Rank | TP | CP | PP | DP | MFU | Memory | Recomputed layers | Where the step goes"
+PARTS = tuple(PLANS["70b-64-8k", 1].plan.parts)
+for key, ranks in RANKS.items():
+    found = FOUND[key]
+    chapter.shown(f"out-{key}-fit", number(found.fit, status="derived"))
+    batch = number(found.task.batch, units.sequence, "sequences")
+    length = number(found.task.seq, units.token / units.sequence, "length")
+    chapter.shown(f"out-{key}-tokens", (batch * length).named("B"))
+    for rank in ranks:
+        chapter.shown(f"out-{key}-rank{rank}", PLANS[key, rank].mfu, percent(1))
+    chapter.table(f"plans-{key}", HEADER, [row(key, rank) for rank in ranks], "rrrrrrrll")
+    shown = [PLANS[key, rank].plan for rank in ranks]
+    bars = Bars(
+        TITLES[key],
+        "seconds of a step",
+        [
+            f"{rank}: TP{p.tp} CP{p.cp} PP{p.pp} DP{p.dp}"
+            for rank, p in zip(ranks, shown, strict=True)
+        ],
+        [(PART_NAMES[part], [p.parts[part] for p in shown]) for part in PARTS],
+    )
+    alt = f"Stacked bars of the seconds of a step by part, for the first plans of {ALT[key]}"
+    chapter.plot(f"bars-{key}", bars, alt=alt)
+
+# Equal times, and zeros.
+tied = FOUND["8b-8-8k"].plans(3)
+chapter.require(
+    "ties-8b",
+    holds=bool(
+        tied[1].step_seconds == tied[2].step_seconds
+        and (tied[1].tp, tied[1].cp, tied[2].tp, tied[2].cp) == (2, 1, 2, 2)
+    ),
+    because="steps of ranks 2 and 3, and the order of enumeration",
+)
+flat = [PLANS[place].plan for place in PLANS if PLANS[place].plan.pp == 1]
+chapter.require(
+    "zero-noise",
+    holds=bool(len(flat) > 3 and all(plan.parts["imbalance"] == 0 for plan in flat)),
+    because="plans without a pipeline, in exact arithmetic",
+)

@@ -1,0 +1,70 @@
+"""The first and the last stage: what each computes and holds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from derive import Quantity, number
+from derive.book import decimals
+from derive.cost.memory import parameters
+from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
+from derive.notation import symbols as v
+from derive.notation.units import byte, flop, one
+from derive.plan.exact import exact
+
+from .common import chapter, n, q, whole
+from .searches import PLANS
+
+# Computation: the embedding is looked up, the head is multiplied.
+slowest = PLANS["70b-64-8k", 3]
+last = slowest.of((v.t_slow - v.t_redo) / v.t_1, flop, "last stage")
+others = slowest.of(v.L_p * v.f_L, flop, "other stages")
+chapter.require("first-last-compute-more", last, ">", others)
+
+# Memory of each of eight stages: TP4 CP2 PP8 DP1, with the parameters where they are.
+NUMBERS = slowest.numbers
+
+
+def stage(index: int) -> Fraction:
+    """The bytes of a card of the stage: states, activations in flight, and logits on the last."""
+    last = slowest.plan.pp - 1
+    table = NUMBERS[v.V] * NUMBERS[v.D]
+    layers = (NUMBERS[v.P] - 2 * table) / slowest.plan.pp
+    here = layers + table * (index in (0, last))
+    states = here / slowest.plan.tp * (4 + 12 / (NUMBERS[v.dp] * NUMBERS[v.cp]))
+    flying = slowest.plan.pp - index
+    acts = NUMBERS[v.a_1] * NUMBERS[v.L_p] * flying
+    logits = 6 * NUMBERS[v.T_r] * NUMBERS[v.V] / slowest.plan.tp if index == last else 0
+    return states + acts + logits
+
+
+held = [q(stage(index), byte, "states + activations + logits") for index in range(8)]
+chapter.require(
+    "first-last-more-memory",
+    holds=bool(
+        held[0].value == max(h.value for h in held)
+        and held[7].value < min(h.value for h in held[:5])
+    ),
+    because="bytes of each stage",
+)
+chapter.table(
+    "stages",
+    ["Stage", *(whole(index) for index in range(1, 9))],
+    [["GiB of a card", *(n(q(h.value / 2**30, one, "bytes/2**30", b=h), 1) for h in held)]],
+    align="lrrrrrrrr",
+)
+
+
+# The parameters of the fullest stage over an even share.
+def fullest(pp: int) -> Quantity:
+    """The first stage's parameters against those of an average stage."""
+    known = {**NUMBERS, v.tp: 1, v.pp: pp}
+    over = exact(parameters(FULL), known) / exact(parameters(NOTEBOOK), known)
+    return q(over, one, "fullest stage/(P/p)", P=slowest.known[v.P], p=number(pp))
+
+
+FULL = step_assumptions("notebook+largest_stage")
+for pp in (2, 4, 8, 16):
+    figure = "first-stage-tightest" if pp == 16 else f"first-stage-pp{pp}"
+    words = "times an even share" if pp == 16 else ""
+    chapter.shown(figure, fullest(pp), decimals(3 if pp == 16 else 2), unit=words)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import sympy as sp
 
@@ -157,6 +158,7 @@ def unit_of(expr: sp.Expr, unit_of_symbol: Callable[[sp.Symbol], Unit], where: s
     return fold(expr)
 
 
+@lru_cache(maxsize=2048)  # models that differ in one term share all the others
 def expect_unit(
     expr: sp.Expr, expected: Unit, unit_of_symbol: Callable[[sp.Symbol], Unit], where: str
 ) -> None:
@@ -177,13 +179,14 @@ def _pure(found: Unit, node: sp.Basic, where: str) -> Unit:
 
 
 def _alike(node: sp.Basic, fold: Callable[[sp.Basic], Unit], where: str) -> Unit:
-    # Sorted by their text so that the message is the same under every hash seed.
-    terms = sorted(node.args, key=str)
-    first, *others = [(term, fold(term)) for term in terms]
-    for term, found in others:
-        if found != first[1]:
-            raise UnitError(
-                f"{_place(where)}{type(node).__name__} of unlike terms: "
-                f"{first[0]} is {first[1]}, {term} is {found}"
-            )
-    return first[1]
+    found = {term: fold(term) for term in node.args}
+    units = set(found.values())
+    if len(units) > 1:
+        # Sorted by their text so that the message is the same under every hash seed.
+        first, *others = sorted(found, key=str)
+        other = next(term for term in others if found[term] != found[first])
+        raise UnitError(
+            f"{_place(where)}{type(node).__name__} of unlike terms: "
+            f"{first} is {found[first]}, {other} is {found[other]}"
+        )
+    return units.pop()

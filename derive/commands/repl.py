@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from derive.commands import output
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, unknown
 
 BANNER = """\
 derive: closed forms for distributed training. Try
@@ -37,6 +37,8 @@ class Console(code.InteractiveConsole):
             self.write(str(value))
         elif isinstance(value, OSError) and value.errno in (errno.ENOSPC, errno.EPIPE):
             raise value  # the answers go nowhere
+        elif isinstance(value, NameError) and value.name is not None:
+            self.write(str(unknown("name", value.name, self.locals)))
         else:
             super().showtraceback()
 

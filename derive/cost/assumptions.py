@@ -87,7 +87,12 @@ class Assumptions:
                 "large-n": "large-n: a collective over n devices sends the whole array",
                 "exact": "exact: a collective over n devices sends (n-1)/n of the array",
             }[self.form],
-            "keep": f"{self.keep} gathered in the forward pass are kept for the backward pass",
+            "keep": {
+                "activations": "activations gathered in the forward pass are kept for the backward",
+                "none": "nothing gathered in the forward pass is kept for the backward pass",
+                "weights": "weights gathered in the forward pass are kept for the backward pass",
+                "all": "all that is gathered in the forward pass is kept for the backward pass",
+            }[self.keep],
             "gated": "three matrices (gated)" if self.gated else "two matrices (not gated)",
             "precision": _bytes(self.precision),
             "gradients": _bytes(gradients),

@@ -20,7 +20,7 @@ from derive.cost.tensor import AXES as AXES
 from derive.cost.tensor import Layout as Layout
 from derive.cost.tensor import Tensor as Tensor
 from derive.cost.tensor import check_layout as check_layout
-from derive.notation.errors import ShardingError
+from derive.notation.errors import ShardingError, quoted
 
 LONGEST = 600
 Stage = tuple[tuple[Tensor, ...], Tensor | None]
@@ -77,6 +77,8 @@ class Sharding:
 
 def sharding(text: str) -> Sharding:
     """Read the notation. Raises ShardingError naming what is wrong and what was expected."""
+    if not isinstance(text, str):
+        raise ShardingError(f"expected a sharding such as In[B_X, D] . ..., found {quoted(text)}")
     if len(text) > LONGEST:
         raise ShardingError(f"a sharding has at most {LONGEST} characters, found {len(text)}")
     reader = Reader(text)

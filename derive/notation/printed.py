@@ -116,12 +116,19 @@ WHOLE_BELOW = 10**8
 def shown(value: Exact, unit: Unit | None = None) -> str:
     """A number for reading in a terminal: whole numbers whole, large ones under a prefix, anything
     else at four significant digits."""
+    return printed(value, _reading_rule(value), unit)
+
+
+def shown_tex(value: Exact, unit: Unit | None = None) -> str:
+    """The same as TeX, for a notebook."""
+    return printed_tex(value, _reading_rule(value), unit)
+
+
+def _reading_rule(value: Exact) -> Rule:
     size = abs(fraction(value))
     if size >= WHOLE_BELOW:
-        return printed(value, si(4, trim=True), unit)
-    if size.denominator == 1:
-        return printed(value, integer(), unit)
-    return printed(value, significant(4, trim=True), unit)
+        return si(4, trim=True)
+    return integer() if size.denominator == 1 else significant(4, trim=True)
 
 
 def printed_tex(value: Exact, rule: Rule, unit: Unit | None = None) -> str:

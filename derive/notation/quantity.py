@@ -16,8 +16,8 @@ import sympy as sp
 from derive.notation import typed_number
 from derive.notation.errors import DeriveError, UnitError
 from derive.notation.plain import text
-from derive.notation.printed import shown
-from derive.notation.symbols import meaning, rank, unit_of_symbol
+from derive.notation.printed import shown, shown_tex
+from derive.notation.symbols import meaning, rank, unit_of_symbol, vocabulary
 from derive.notation.units import Unit, one, unit_of
 
 Status = Literal["published", "derived", "provisional", "assumed", "given"]
@@ -57,6 +57,12 @@ class Quantity:
         name = f"{self.name} = " if self.name else ""
         origin = f" = {self.formula}" if self.formula else ""
         return f"{name}{shown(self.value, self.unit)}{origin}"
+
+    def _repr_latex_(self) -> str:
+        name = self.name if self.name.isidentifier() else ""
+        known = vocabulary().get(name)
+        left = f"{known.tex} = " if known else ""
+        return f"$\\displaystyle {left}{shown_tex(self.value, self.unit)}$"
 
     def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "*")

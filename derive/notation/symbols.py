@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 
 import sympy as sp
 
@@ -46,7 +47,7 @@ def symbol(name: str, unit: Unit, gloss: str, *, tex: str | None = None, role: s
     Raises DeriveError where the name is taken or is no Python identifier (hostile symbol names
     execute code in lambdify), or where the gloss is missing.
     """
-    if not name.isidentifier() or not name.isascii():
+    if not name.isidentifier() or not name.isascii() or iskeyword(name):
         raise DeriveError(f"a symbol's name must be a Python identifier, found {quoted(name)}")
     if name in _vocabulary:
         raise DeriveError(f"symbol {name} is declared already: {_vocabulary[name].gloss}")

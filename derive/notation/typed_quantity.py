@@ -55,6 +55,9 @@ def _read(text: str, expected: Unit | None) -> tuple[Fraction, Unit]:
     if len(text) > MAX_LENGTH:
         raise DeriveError(f"a value of {len(text)} characters, the limit is {MAX_LENGTH}")
     core = " ".join(text.split())
+    if (share := re.fullmatch(r"([0-9]{1,18})/([1-9][0-9]{0,17})", core)) and int(share[1]):
+        bare = Fraction(int(share[1]), int(share[2]))
+        return bare, one if expected is None else expected
     written = typed_number.numeral(core)
     if written is None:
         raise DeriveError(f"expected a positive number, found {quoted(text)}")

@@ -41,7 +41,7 @@ def evaluate(
 
     Returns float64 of shape (len(first), len(second), ...) in the order of `grid`. `given` binds
     the remaining symbols to numbers or quantities. Raises DeriveError where a symbol is left
-    without a value, or an axis is not one-dimensional or not finite.
+    without a value, or an axis is not one-dimensional, finite and positive.
     """
     import numpy as np
 
@@ -52,8 +52,8 @@ def evaluate(
             values = np.asarray(given_values, dtype=np.float64)
         except (TypeError, ValueError):
             values = np.empty((0, 0))
-        if values.ndim != 1 or not np.isfinite(values).all():
-            raise DeriveError(f"{symbol}: expected a one-dimensional array of finite numbers")
+        if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
+            raise DeriveError(f"{symbol}: expected a one-dimensional array of positive numbers")
         axes[symbol] = values
     bound = expr.xreplace({s: _number(s, value) for s, value in (given or {}).items()})
     left = sorted(bound.free_symbols - set(axes), key=v.rank)

@@ -96,6 +96,21 @@ class Feasible:
 
     __repr__ = __str__
 
+    def _repr_markdown_(self) -> str:
+        names = [name for name, _ in self.candidates[0].degrees] if self.candidates else []
+        titles = [*names, "T_math/T_comms", "compute-bound", "idle chips"]
+        rows = [
+            [
+                *(f"{n:,}" for _, n in c.degrees),
+                f"{float(c.ratio):.3f}",
+                "yes" if c.compute_bound else "no",
+                f"{c.idle:,}",
+            ]
+            for c in self.candidates
+        ]
+        lines = [f"| {' | '.join(row)} |" for row in (titles, ["--:"] * len(titles), *rows)]
+        return "\n".join(lines)
+
 
 def feasible(
     strategy: Strategy,

@@ -64,8 +64,14 @@ def test_a_mistake_is_one_line_and_the_prompt_goes_on(typed: Any, line: str, par
 
 def test_other_mistakes_are_those_of_python(typed: Any) -> None:
     code, out, err = typed("1/0", "undefined_name", "f)", "'after'")
-    assert all(name in err for name in ("ZeroDivisionError", "NameError", "SyntaxError"))
+    assert all(name in err for name in ("ZeroDivisionError", "SyntaxError"))
+    assert "unknown name 'undefined_name'" in err
     assert (code, out) == (0, "'after'\n")
+
+
+def test_a_mistyped_name_is_offered_the_nearest(typed: Any) -> None:
+    _, _, err = typed("threshold(fsdq, B/X)")
+    assert err.strip() == "unknown name 'fsdq'; did you mean fsdp?"
 
 
 def test_blocks_and_the_last_answer(typed: Any) -> None:

@@ -182,3 +182,9 @@ def test_one_slip_of_the_pen(place: int, typed: str) -> None:
         assert isinstance(sharding(text), Sharding)
     except ShardingError as error:
         assert str(error)
+
+
+@pytest.mark.parametrize("value", [123, None, ["In[B, D]"]])
+def test_what_is_no_text_is_refused(value: object) -> None:
+    with pytest.raises(ShardingError, match=r"expected a sharding such as In\[B_X, D\]"):
+        sharding(value)  # type: ignore[arg-type]

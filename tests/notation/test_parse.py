@@ -296,3 +296,11 @@ def test_precedence_is_pythons(a: int, b: int, c: int, d: int) -> None:
         python = shape.format(x="x", y="y", z="z", d=d)
         meant = eval(python, {"x": x, "y": y, "z": z})
         assert expression(typed) == sp.Rational(meant.numerator, meant.denominator)
+
+
+def test_a_bare_share_is_a_value() -> None:
+    """Half a torus axis is what a group without wraparound has."""
+    assert quantity("1/2", one).value == sp.Rational(1, 2)
+    for text in ("1/0", "0/3", "1/2/3", "1/2 GB"):
+        with pytest.raises(DeriveError):
+            quantity(text, one)

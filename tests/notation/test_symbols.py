@@ -86,3 +86,9 @@ def test_the_vocabulary_handed_out_is_a_copy() -> None:
     taken = symbols.vocabulary()
     taken.clear()  # type: ignore[attr-defined]
     assert symbols.vocabulary()
+
+
+@pytest.mark.parametrize("name", ["lambda", "class", "None"])
+def test_keywords_are_no_symbols(name: str) -> None:
+    with pytest.raises(DeriveError, match="must be a Python identifier"):
+        symbols.symbol(name, one, "a keyword", role="model")

@@ -171,3 +171,9 @@ def test_a_hostile_symbol_never_reaches_compilation(tmp_path: Path) -> None:
     impostor = sp.Symbol("X")  # prints alike, and is not the vocabulary's
     with pytest.raises(DeriveError):
         evaluate(impostor, {impostor: [1.0]})
+
+
+@pytest.mark.parametrize("bad", [[0.0, 1.0], [-1.0], [1.0, float("inf")]])
+def test_values_of_an_axis_are_positive(bad: list[float]) -> None:
+    with pytest.raises(DeriveError, match="M_X: expected a one-dimensional array of positive"):
+        evaluate(v.alpha / v.M_X, {v.M_X: bad}, {v.alpha: 3})

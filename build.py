@@ -1,11 +1,13 @@
 """Builds the chapters of the book: python build.py [--check] [NN ...]"""
 
+import gc
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 
 if __name__ == "__main__":
+    gc.disable()  # a short run that keeps most of what it makes: collecting would only take time
     try:
         from derive.book.build import main
 

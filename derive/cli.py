@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 no plan fits (drift in build.py --check), 2 an error in th
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,16 @@ KEEPS = ("activations", "none", "weights", "all")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. A mistake in the input is one message on stderr."""
+    collecting = gc.isenabled()
+    gc.disable()  # a command is short and keeps most of what it makes; the prompt turns it on
+    try:
+        return _run(arguments)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         try:
             options = _parser().parse_args(arguments)
@@ -262,6 +273,7 @@ def _why(options: argparse.Namespace) -> int:
 def _repl(options: argparse.Namespace) -> int:
     from derive.commands import repl
 
+    gc.enable()
     return repl.run()
 
 

@@ -1,8 +1,9 @@
 """derive: thresholds, proofs and numbers of distributed training, from one declaration each.
 
 `from derive import *` gives the symbols, the strategies, the questions (`threshold`, `optimum`,
-`feasible`, `steps`, `layer`, `evaluate`) and the catalogue (`chip`, `model`). Names are loaded on
-first use: `import derive` alone imports nothing else.
+`feasible`, `steps`, `layer`, `evaluate`), plans (`task`, `search`, `mesh`, `step_model`, `limit`)
+and the catalogue (`chip`, `model`). Names are loaded on first use: `import derive` alone imports
+nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from derive.cost.run import training_flops as training_flops
     from derive.cost.sharding import gated as gated
     from derive.cost.sharding import sharding as sharding
+    from derive.cost.step import step_model as step_model
+    from derive.cost.step_assumptions import step_assumptions as step_assumptions
     from derive.cost.strategies import STRATEGIES as STRATEGIES
     from derive.cost.strategies import Strategy as Strategy
     from derive.cost.strategies import cross_pod as cross_pod
@@ -42,6 +45,18 @@ if TYPE_CHECKING:
     from derive.notation.quantity import number as number
     from derive.notation.symbols import *  # noqa: F403
     from derive.notation.symbols import meaning as meaning
+    from derive.plan.batch import search_all as search_all
+    from derive.plan.limits import LIMITS as LIMITS
+    from derive.plan.limits import gradient_tokens as gradient_tokens
+    from derive.plan.limits import limit as limit
+    from derive.plan.limits import micro_batches as micro_batches
+    from derive.plan.limits import most_cards as most_cards
+    from derive.plan.limits import ring_tokens as ring_tokens
+    from derive.plan.limits import tensor_coefficient as tensor_coefficient
+    from derive.plan.limits import tensor_degree as tensor_degree
+    from derive.plan.mesh import mesh as mesh
+    from derive.plan.search import search as search
+    from derive.plan.task import task as task
     from derive.solve.evaluate import evaluate as evaluate
     from derive.solve.feasible import feasible as feasible
     from derive.solve.numerical import numerical as numerical
@@ -58,6 +73,8 @@ _HOME = {
     "derive.cost.network": ("ring_seconds", "seconds"),
     "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.sharding": ("gated", "sharding"),
+    "derive.cost.step": ("step_model",),
+    "derive.cost.step_assumptions": ("step_assumptions",),
     "derive.cost.strategies": (
         "STRATEGIES", "Strategy", "cross_pod", "data_parallel", "fsdp", "fsdp_tensor", "layer",
         "pipeline", "strategy", "tensor_parallel", "weight_reads",
@@ -66,6 +83,14 @@ _HOME = {
     "derive.notation.errors": ("DeriveError",),
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
     "derive.notation.symbols": ("meaning",),
+    "derive.plan.batch": ("search_all",),
+    "derive.plan.limits": (
+        "LIMITS", "gradient_tokens", "limit", "micro_batches", "most_cards", "ring_tokens",
+        "tensor_coefficient", "tensor_degree",
+    ),
+    "derive.plan.mesh": ("mesh",),
+    "derive.plan.search": ("search",),
+    "derive.plan.task": ("task",),
     "derive.solve.evaluate": ("evaluate",),
     "derive.solve.feasible": ("feasible",),
     "derive.solve.numerical": ("numerical",),
@@ -79,6 +104,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
+        import_module("derive.notation.notebook").install()
         return __dir__()
     if name.startswith("__"):
         raise AttributeError(name)

@@ -24,7 +24,7 @@ from derive.cost.strategies import Strategy
 from derive.facts import Model
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm
+from derive.notation.errors import DeriveError, NotClosedForm, UnknownName
 from derive.notation.parse import ratio
 from derive.solve.binding import Giver, values_from
 from derive.solve.feasible import FEASIBLE_DEFAULT
@@ -71,6 +71,17 @@ def read(options: Namespace) -> Asked:
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
+    try:
+        strategy_of(options.strategy)
+    except UnknownName:
+        if "[" in options.strategy:
+            raise
+        # Imported here: it brings the step model, which a strategy does not need.
+        from derive.commands import limits
+
+        return limits.run(options)
+    if getattr(options, "assume", None) is not None:
+        raise DeriveError(f"--assume is for limits such as context_ring, not {options.strategy}")
     asked = read(options)
     if options.feasible is not None:
         if options.steps:

@@ -6,20 +6,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from derive.commands.mesh import sizes_of
 from derive.cost.step_assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.quantity import Quantity
 from derive.notation.typed_quantity import assignment, quantity
-from derive.plan import notebook, report
+from derive.plan import report
+from derive.plan.few import search_few
+from derive.plan.found import Found
 from derive.plan.plans import Plan
-from derive.plan.search import Found, search
-from derive.plan.task import Task, task
+from derive.plan.task import Task, check_parameters, task
 
-STYLES = ("table", "notebook")
-TOP = 10
+TOP_OF_STYLE = {"table": 10, "notebook": 3}
+STYLES = tuple(TOP_OF_STYLE)
 NOTHING_FITS = 1
 
 
@@ -34,7 +34,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     top = _top(options.top, style)
     asked = task_of(options)
     also = [_degrees(text, "--also") for text in options.also or ()]
-    found = search(asked, top=0 if also or options.why else top)
+    found = search_few(asked, top=0 if also or options.why else top)
     pair = tuple(_plan(found, text) for text in options.why) if options.why and found.fit else None
     plans = found.plans(top)
     data = as_data(found, plans)
@@ -44,6 +44,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
         text = [report.heading(asked), *report.nearest(found), *report.summary(found)]
         return data, "\n".join(text), NOTHING_FITS
     if style == "notebook":
+        from derive.plan import notebook
+
         three = [(d["tp"], d["cp"], d["pp"]) for d in also]
         lines = list(notebook.lines(found, plans, three))
     else:
@@ -67,8 +69,9 @@ def task_of(options: Namespace) -> Task:
         if symbol in values:
             raise DeriveError(f"--set {symbol} is given twice, the second time {quoted(text)}")
         values[symbol] = value
-    return task(
-        model(options.model, catalogue=known),
+    of = model(options.model, catalogue=known)
+    asked = task(
+        of,
         chip(options.chip, profile=profile, catalogue=known),
         cards=_count(options.cards, v.N, "--cards"),
         seq=_count(options.seq, v.T, "--seq"),
@@ -76,6 +79,9 @@ def task_of(options: Namespace) -> Task:
         assumptions=assumptions,
         values=values,
     )
+    if v.P in values:
+        check_parameters(of, asked)
+    return asked
 
 
 def _catalogue(options: Namespace, profile: str) -> Catalogue:
@@ -99,13 +105,15 @@ def _count(text: str, symbol: Any, option: str) -> int:
 
 def _top(text: str | None, style: str) -> int:
     if text is None:
-        return notebook.TOP if style == "notebook" else TOP
+        return TOP_OF_STYLE[style]
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise DeriveError(f"--top: expected a whole number from 0 (all), found {quoted(text)}")
     return int(text)
 
 
 def _degrees(text: str, option: str) -> dict[str, int]:
+    from derive.commands.mesh import sizes_of
+
     found = sizes_of(text, option)
     for name in found:
         if name not in ("tp", "cp", "pp", "dp", "b_seq"):

@@ -6,6 +6,7 @@ terms by the right form and can be switched on alone; `default` has all of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -89,8 +90,8 @@ SETS: Mapping[str, StepAssumptions] = MappingProxyType({"notebook": NOTEBOOK, "d
 def step_assumptions(text: str) -> StepAssumptions:
     """The set that `text` names: "notebook", "default", "notebook+ring_tensor+logits" or
     "default-two_level". Raises UnknownName for a set or a correction that does not exist."""
-    sign = "-" if "-" in text else "+"
-    base, *names = (part.strip() for part in text.split(sign))
+    base, *rest = (part.strip() for part in re.split("([+-])", text))
+    signs, names = rest[::2], rest[1::2]
     if base not in SETS:
         raise unknown("assumption set", base, SETS)
     for name in names:
@@ -98,8 +99,10 @@ def step_assumptions(text: str) -> StepAssumptions:
             raise unknown("correction", name, CORRECTIONS)
     if len(set(names)) != len(names):
         raise DeriveError(f"a correction is named twice in {quoted(text)}")
-    held = SETS[base].corrections
-    return StepAssumptions(held - set(names) if sign == "-" else held | set(names))
+    added, left_out = (
+        {name for sign, name in zip(signs, names, strict=True) if sign == which} for which in "+-"
+    )
+    return StepAssumptions((SETS[base].corrections | added) - left_out)
 
 
 def on_of(assumptions: StepAssumptions, *names: str) -> tuple[str, ...]:

@@ -7,14 +7,12 @@ under the same assumptions share the calls: the numbers of each task become colu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
-from derive.notation import symbols as v
-from derive.plan.search import AT_A_STEP, SMALL, TIE, Found, nearest, run_of, search, settle
-from derive.plan.space import Space, passed, space_of
+from derive.plan.few import nearest_few
+from derive.plan.found import AT_A_STEP, SMALL, TIE, Found
+from derive.plan.search import run_of, search, settle
+from derive.plan.space import Space, space_of, whole
 from derive.plan.task import Task
 
 
@@ -35,85 +33,44 @@ def search_all(
     return _together(tasks, grids[0], top)
 
 
-@dataclass(frozen=True, eq=False)
-class _Flat:
-    """A grid written out: rows tp, cp, pp, dp (to be filled) and micro-batch, in order."""
-
-    rows: Any
-    product: Any
-    micro: Any
-
-
-@lru_cache(maxsize=8)
-def _flat(grid: Space) -> _Flat:
-    import numpy as np
-
-    axes = [np.array(axis, dtype=np.float64) for axis in (grid.tp, grid.cp, grid.pp)]
-    micro = np.array(grid.micro_batch, dtype=np.float64)
-    tp, cp, pp, b = (a.ravel() for a in np.meshgrid(*axes, micro, indexing="ij"))
-    return _Flat(np.array([tp, cp, pp, np.ones_like(tp), b]), tp * cp * pp, b)
-
-
-@lru_cache(maxsize=64)
-def _allowed(grid: Space, kept: tuple[tuple[int, ...], ...]) -> Any:
-    """Which of a grid's combinations have degrees out of those kept."""
-    import numpy as np
-
-    rows = _flat(grid).rows
-    return np.isin(rows[0], kept[0]) & np.isin(rows[1], kept[1]) & np.isin(rows[2], kept[2])
-
-
 def _together(tasks: Sequence[Task], grid: Space, top: int) -> tuple[Found, ...]:
     import numpy as np
 
-    flat = _flat(grid)
-    counts: list[dict[str, int]] = [{} for _ in tasks]
-    kept = [passed(t, grid, c) for t, c in zip(tasks, counts, strict=True)]
-    allowed = np.array([_allowed(grid, axes) for axes in kept])
-    sizes = np.array([(t.cards, t.batch, t.counts.layers) for t in tasks], dtype=np.float64).T
-    # Below 2**52 a quotient of whole numbers is whole in float64 only where it is in truth.
-    data = sizes[0][:, None] / flat.product
-    whole = allowed & (data == np.floor(data))
-    for row, task in enumerate(tasks):
-        if task.fixed and v.dp in task.fixed:
-            whole[row] &= data[row] == task.fixed[v.dp]
-    batches = sizes[1][:, None] / (data * flat.micro)
-    good = whole & (batches == np.floor(batches))
-    of, at = good.nonzero()
-    columns = flat.rows.take(at, axis=1)
-    columns[3] = data[of, at]
+    feasible = [whole(task, grid) for task in tasks]
+    tried = [len(one.rows) for one in feasible]
     run = run_of(tasks[0].assumptions)
-    numbers = [run.numbers(t.floats) for t in tasks]
-    constants = numbers[0] if len(tasks) == 1 else np.array(numbers).T.take(of, axis=1)
-    redo, seconds, edge = run.block(*columns, *constants)
-    fits = redo <= sizes[2][of] / columns[2]
+    if len(tasks) == 1:
+        columns = feasible[0].columns
+        of = np.zeros(tried[0], dtype=np.intp)
+        constants: Any = run.numbers(tasks[0].floats)
+        layers: Any = tasks[0].counts.layers
+    else:
+        columns = np.concatenate([one.columns for one in feasible], axis=1)
+        of = np.arange(len(tasks)).repeat(tried)
+        numbers = [(*run.numbers(t.floats), t.counts.layers) for t in tasks]
+        *constants, layers = np.array(numbers).T.take(of, axis=1)
+    redo, seconds, edge = run.block(columns, constants, run.room(len(of)))
+    fits = redo <= layers / columns[2]
     if len(of) and edge.min() < AT_A_STEP:
         for row, task in enumerate(tasks):
-            mine = (of == row) & (edge < AT_A_STEP)
+            mine = (of == row) & (edge < AT_A_STEP) & (redo <= task.counts.layers + 1)
             settle(task, columns[:, mine], mine, redo, seconds, fits)
     order = fits.nonzero()[0]
     order = order[np.lexsort((seconds[order], of[order]))]
     order, times = _ranked(order, seconds, of)
-    ends = list(accumulate(np.bincount(of[order], minlength=len(tasks)).tolist()))
+    fitting = np.bincount(of[order], minlength=len(tasks)).tolist()
     ranked = columns.take(order, axis=1)
-    divided = whole.sum(1).tolist()
-    tried = np.bincount(of, minlength=len(tasks)).tolist()
     found = []
     start = 0
-    for task, lost, divide, feasible, end in zip(tasks, counts, divided, tried, ends, strict=True):
-        fit = end - start
-        if number := grid.size - sum(lost.values()) - divide:
-            lost["cards"] = number
-        if number := divide - feasible:
-            lost["batch"] = number
-        if number := feasible - fit:
+    for task, one, fit in zip(tasks, feasible, fitting, strict=True):
+        lost = dict(one.rejected)
+        if number := len(one.rows) - fit:
             lost["memory"] = number
-        stop = min(end, start + top) if top else end
-        close = () if fit else nearest(task, grid)
-        kept_times = times[start:stop]
-        made = Found(task, grid, grid.size, fit, lost, ranked[:, start:stop], kept_times, close)
-        found.append(made)
-        start = end
+        stop = start + (min(fit, top) if top else fit)
+        close = () if fit else nearest_few(task, grid)
+        kept, kept_times = ranked[:, start:stop], times[start:stop]
+        found.append(Found(task, grid, grid.size, fit, lost, kept, kept_times, close))
+        start += fit
     return tuple(found)
 
 

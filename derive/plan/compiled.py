@@ -1,75 +1,125 @@
-"""The step model as two Python functions: what is the same for all plans, and one block of plans.
+"""The step model as a tape: what is the same for all plans apart, then one block of plans.
 
 Everything that depends on constants alone is computed once, as Python numbers. What is left runs
-on float64 arrays of plans, each operation once, and intermediates that are used once have no name,
-so that NumPy reuses their memory. Names in the source are the vocabulary's, which are identifiers.
+on float64 arrays of plans, each operation once, in as few registers as can be.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.plan.writer import Writer
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """`prepare(*constants)` gives a tuple of numbers, `block(*plans, *numbers)` the targets.
-
-    `edge`, the last target, is how far each plan is from a whole number that a ceiling acts on.
-    """
-
-    constants: tuple[str, ...]
-    prepare: Callable[..., tuple[float, ...]]
-    block: Callable[..., tuple[Any, ...]]
-    source: str
-
-    def numbers(self, constants: Mapping[str, float]) -> tuple[float, ...]:
-        """What `block` takes after the plans, from the constants by name."""
-        return self.prepare(*[constants[name] for name in self.constants])
+from derive.plan.tape import Step, Tape
+from derive.plan.writer import Node, Operation, Writer
 
 
 def compiled(
     targets: Sequence[sp.Expr],
     definitions: Mapping[sp.Symbol, sp.Expr],
     axes: Sequence[sp.Symbol],
-) -> Compiled:
-    """The functions of `targets` over arrays of `axes`; every other symbol is a constant.
+    slack: float = 0.0,
+) -> Tape:
+    """The tape of `targets` over arrays of `axes`; every other symbol is a constant.
 
-    Raises DeriveError for symbols outside the vocabulary and operations the step model lacks.
+    The last target is the edge: how far a plan is from a whole number that a ceiling acts on, where
+    ceilings are taken `slack` below their arguments. Raises DeriveError for symbols outside the
+    vocabulary and operations the step model lacks.
     """
-    import math
-
-    import numpy as np
-
-    writer = Writer(axes, definitions)
+    writer = Writer(axes, definitions, slack)
     nodes = [writer.node(target) for target in targets]
     nodes.append(writer.edge())
-    lines, result = writer.lines(nodes)
-    constants = tuple(symbol.name for symbol in sorted(writer.constants, key=v.rank))
-    used = set(re.findall(r"[A-Za-z_]\w*", " ".join([*lines, result])))
-    scalars = [*constants, *writer.scalars.values()]
-    needed = [name for name in scalars if name in used]
-    given = ", ".join(constants)
-    source = "\n    ".join(
-        [
-            f"def prepare({given}):",
-            *(f"{name} = {text}" for text, name in writer.scalars.items()),
-            f"return ({', '.join(needed)},)",
-        ]
+    return _tape(writer, nodes)
+
+
+def _tape(writer: Writer, targets: Sequence[Node]) -> Tape:
+    made = writer.made
+    needed = _needed(made, targets)
+    scalar = [n for n in needed if n.level == 0]
+    later = {of for n in needed if n.level for of in _operands(made, n)} | set(targets)
+
+    constants = [writer.constants[s] for s in sorted(writer.constants, key=v.rank)]
+    constants = [n for n in constants if n in scalar]
+    literals = [n for n in scalar if isinstance(made[n.place], float)]
+    results = [n for n in scalar if isinstance(made[n.place], Operation)]
+    place = {n: i for i, n in enumerate([*constants, *literals, *results])}
+    before = tuple(_step(made, n, place, place[n]) for n in results)
+    kept = [n for n in [*constants, *results] if n in later]
+    own = [n for n in literals if n in later]
+
+    axes = list(writer.axes.values())
+    seats = {n: i for i, n in enumerate([*axes, *kept, *own])}
+    operations = [n for n in needed if n.level and isinstance(made[n.place], Operation)]
+    steps, registers = _allotted(made, operations, targets, seats)
+    return Tape(
+        tuple(s.name for s in writer.axes),
+        tuple(str(made[n.place]) for n in constants),
+        _numbers(made, literals),
+        before,
+        tuple(place[n] for n in kept),
+        _numbers(made, own),
+        steps,
+        registers,
+        tuple(seats[n] for n in targets),
     )
-    order = ", ".join([*(axis.name for axis in axes), *needed])
-    source += "\n\n" + "\n    ".join([f"def block({order}):", *lines, f"return ({result},)"]) + "\n"
-    names: dict[str, Any] = {
-        "math_floor": math.floor, "math_ceil": math.ceil, "maximum": np.maximum,
-        "minimum": np.minimum, "floor": np.floor, "ceil": np.ceil, "rint": np.rint,
-        "absolute": np.absolute,
-    }  # fmt: skip
-    exec(compile(source, "<step model>", "exec"), names)
-    return Compiled(constants, names["prepare"], names["block"], source)
+
+
+def _needed(made: Sequence[object], targets: Iterable[Node]) -> list[Node]:
+    """The targets and all that they rest on, in the order in which it was made."""
+    found = set(targets)
+    stack = list(found)
+    while stack:
+        for node in _operands(made, stack.pop()):
+            if node not in found:
+                found.add(node)
+                stack.append(node)
+    return sorted(found, key=lambda n: n.place)
+
+
+def _operands(made: Sequence[object], node: Node) -> tuple[Node, ...]:
+    of = made[node.place]
+    return of.of if isinstance(of, Operation) else ()
+
+
+def _numbers(made: Sequence[object], nodes: Iterable[Node]) -> tuple[float, ...]:
+    return tuple(x for x in (made[n.place] for n in nodes) if isinstance(x, float))
+
+
+def _step(made: Sequence[object], node: Node, place: Mapping[Node, int], out: int) -> Step:
+    operation = made[node.place]
+    assert isinstance(operation, Operation)
+    left, *right = (place[n] for n in operation.of)
+    return Step(operation.name, left, right[0] if right else -1, out)
+
+
+def _allotted(
+    made: Sequence[object],
+    operations: Sequence[Node],
+    targets: Sequence[Node],
+    seats: dict[Node, int],
+) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """The operations with a register each, which is free again after its last use; `seats` gets
+    the places of the results. What is no target may end in the register of an operand."""
+    first = len(seats)
+    last: dict[Node, int] = {n: index for index, op in enumerate(operations)
+                             for n in _operands(made, op)}  # fmt: skip
+    last |= dict.fromkeys(targets, len(operations))
+    free: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    registers: list[int] = []
+    kinds: dict[Node, int] = {}
+    steps = []
+    for index, node in enumerate(operations):
+        operation = made[node.place]
+        assert isinstance(operation, Operation)
+        kinds[node] = 0 if operation.name == "less_equal" and node.level == 1 else node.level
+        for of in dict.fromkeys(operation.of):
+            if of in kinds and last[of] == index:
+                free[kinds[of]].append(seats[of])
+        if not free[kinds[node]]:
+            registers.append(kinds[node])
+            free[kinds[node]].append(first + len(registers) - 1)
+        out = free[kinds[node]].pop()
+        steps.append(_step(made, node, seats, out))
+        seats[node] = out
+    return tuple(steps), tuple(registers)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
+from derive.plan.found import Found
 from derive.plan.plans import Plan
 from derive.plan.report import plain, share, shares
-from derive.plan.search import Found
 from derive.plan.task import Task
 
 LABELS: Mapping[str, str] = MappingProxyType(
@@ -18,7 +18,6 @@ LABELS: Mapping[str, str] = MappingProxyType(
     }
 )  # fmt: skip
 GIB = 2**30
-TOP = 3
 
 
 def lines(

@@ -12,8 +12,8 @@ import sympy as sp
 
 from derive.notation.printed import Rule, binary, decimals, percent, printed, significant
 from derive.notation.units import byte, one, second
+from derive.plan.found import Found
 from derive.plan.plans import Plan
-from derive.plan.search import Found
 from derive.plan.space import REASONS
 from derive.plan.task import Task
 

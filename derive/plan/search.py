@@ -10,70 +10,25 @@ micro-batch. Plans that are shown are evaluated again exactly (`plan_of`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any
 
-import sympy as sp
-
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import StepAssumptions
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError
-from derive.plan.compiled import Compiled, compiled
-from derive.plan.exact import exact, solved_model
+from derive.plan.compiled import compiled
+from derive.plan.few import least_memory
+from derive.plan.found import AT_A_STEP, AXES, NEAREST, SLACK, SMALL, TIE, settled
+from derive.plan.found import Found as Found
 from derive.plan.plans import Plan, nearest_first, plan_of
+from derive.plan.reduced import reduced
 from derive.plan.space import Space, passed, space_of
+from derive.plan.tape import Room, Tape
 from derive.plan.task import Task
 
-AXES = (v.tp, v.cp, v.pp, v.dp, v.b_seq)
-BLOCK = 1 << 13  # plans: some twenty float64 temporaries of this size fit a 2 MB cache
-TIE = 1e-12
-AT_A_STEP = 1e-8
+BLOCK = 1 << 15  # plans: a dozen float64 registers of this size fit a 2 MB cache
 DENSE = 0.3  # above this share of a block, it is quicker to evaluate all of it
-NEAREST = 3
-SMALL = 1 << 12  # a grid this small is not worth pruning
-
-
-@dataclass(frozen=True)
-class Found:
-    """The outcome of a search: counts, and the fitting plans in rank order.
-
-    `degrees` holds rows of tp, cp, pp, dp and micro-batch of the ranked plans that were kept,
-    `seconds` their step times in float64. `nearest` are the plans closest to fitting, where none
-    fits.
-    """
-
-    task: Task
-    space: Space
-    candidates: int
-    fit: int
-    rejected: dict[str, int]
-    degrees: Any
-    seconds: Any
-    nearest: tuple[Plan, ...] = ()
-
-    def plans(self, top: int = 0) -> tuple[Plan, ...]:
-        """The first `top` plans (0: all that were kept), each evaluated exactly."""
-        rows = self.degrees.T[: top or None]
-        return tuple(plan_of(self.task, *(int(x) for x in row)) for row in rows)
-
-    def plan(self, rank: int) -> Plan:
-        """The plan of that rank, from 1, evaluated exactly; raises DeriveError for none."""
-        if not 1 <= rank <= self.degrees.shape[1]:
-            raise DeriveError(f"expected a rank from 1 to {self.degrees.shape[1]}, found {rank}")
-        return plan_of(self.task, *(int(x) for x in self.degrees[:, rank - 1]))
-
-    def rank(self, tp: int, cp: int, pp: int, micro_batch: int | None = None) -> int:
-        """The rank, from 1, of the best plan with these degrees; raises DeriveError for none."""
-        d = self.degrees
-        same = (d[0] == tp) & (d[1] == cp) & (d[2] == pp)
-        if micro_batch is not None:
-            same &= d[4] == micro_batch
-        if not same.any():
-            raise DeriveError(f"no plan that fits has tp={tp} cp={cp} pp={pp}")
-        return int(same.argmax()) + 1
 
 
 def search(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
@@ -91,18 +46,21 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
         return search_all([task], grid, top=top)[0]
     run = run_of(task.assumptions)
     constants = run.numbers(task.floats)
+    room = Room(run)
     counts: dict[str, int] = {}
     kept: list[tuple[Any, Any]] = []
     fit, held, worst = 0, 0, np.inf
     for triple, micro, good in _survivors(task, grid, counts):
-        redo, seconds, edge = run.block(*triple, micro, *constants)
+        redo, seconds, edge = run.block((*triple, micro), constants, room.of(good.shape))
         fits = good & (redo <= task.counts.layers / triple[2])
-        if (edge < AT_A_STEP).any():
-            close = good & (edge < AT_A_STEP)
+        if edge.min() < AT_A_STEP:
+            close = good & (edge < AT_A_STEP) & (redo <= task.counts.layers + 1)
             settle(task, _written(triple, micro, close), close, redo, seconds, fits)
         number = int(np.count_nonzero(fits))
         fit += number
         count(counts, "memory", int(np.count_nonzero(good)) - number)
+        if top and number > top and worst == np.inf:
+            worst = np.partition(seconds[fits], top)[top] * (1 + TIE)
         if top and number:
             fits &= seconds <= worst
         if not fits.any():
@@ -112,9 +70,9 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
         if top and held > max(4 * top, BLOCK):
             kept = [best_of(kept, top)]
             held = len(kept[0][1])
-            worst = kept[0][1][-1] * (1 + TIE) if held == top else np.inf
+            worst = kept[0][1][-1] * (1 + TIE)
     degrees, seconds = best_of(kept, top) if kept else (np.empty((5, 0)), np.empty(0))
-    lacking = () if fit else nearest(task, grid)
+    lacking = () if fit else _nearest(task, grid)
     return Found(task, grid, grid.size, fit, counts, degrees, seconds, lacking)
 
 
@@ -141,7 +99,7 @@ def _survivors(task: Task, grid: Space, counts: dict[str, int]) -> Iterator[tupl
     is a column as well, with only those that pass. Counts what is rejected."""
     import numpy as np
 
-    tensor, context, stages = passed(task, grid, counts)
+    tensor, context, stages = passed(task.counts, grid, counts)
     sizes = len(stages) * len(grid.micro_batch)
     pairs = [(t, c) for t, c in product(tensor, context) if task.cards % (t * c) == 0]
     count(counts, "cards", (len(tensor) * len(context) - len(pairs)) * sizes)
@@ -193,17 +151,7 @@ def settle(task: Task, columns: Any, which: Any, redo: Any, seconds: Any, fits: 
     """Decide by exact numbers the plans that lie within rounding of one recomputed layer more:
     `columns` holds those that the mask `which` marks in the other arrays."""
     for place, column in zip(zip(*which.nonzero(), strict=True), columns.T, strict=True):
-        numbers = _numbers(task, column)
-        redo[place] = float(numbers[v.L_r])
-        fits[place] = numbers[v.L_r] <= numbers[v.L_p]
-        seconds[place] = float(exact(task.step.seconds, numbers))
-
-
-def _numbers(task: Task, column: Any) -> dict[sp.Symbol, Any]:
-    from fractions import Fraction
-
-    degrees = {s: Fraction(int(x)) for s, x in zip(AXES, column, strict=True)}
-    return solved_model(task.step, {**task.numbers, **degrees})
+        redo[place], seconds[place], fits[place] = settled(task, column)
 
 
 def best_of(kept: list[tuple[Any, Any]], top: int) -> tuple[Any, Any]:
@@ -226,35 +174,23 @@ def best_of(kept: list[tuple[Any, Any]], top: int) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=32)
-def run_of(assumptions: StepAssumptions) -> Compiled:
+def run_of(assumptions: StepAssumptions) -> Tape:
     """Recomputed layers and seconds of blocks of plans, compiled once per set of assumptions."""
-    model = step_model(assumptions)
-    # The parts cancel: in terms of a micro-batch the step is (m + p - 1) of them and little else.
-    seconds = sp.collect(sp.expand(model.seconds), v.n_mb)
-    seconds = seconds.xreplace({model.term("t_mb").expr: v.t_mb})
-    seconds = sp.collect(sp.expand(seconds), v.t_mb)
-    definitions = {v.find(term.name): term.expr for term in model.definitions}
-    return compiled([v.L_r, seconds], definitions, AXES)
+    model = reduced(step_model(assumptions))
+    return compiled([model.recomputed, model.seconds], model.definitions, AXES, SLACK)
 
 
-@lru_cache(maxsize=32)
-def _least_memory(assumptions: StepAssumptions) -> Compiled:
-    """The memory of a plan with every layer recomputed."""
-    model = step_model(assumptions)
-    definitions = {v.find(term.name): term.expr for term in model.definitions}
-    definitions[v.L_r] = v.L_p
-    return compiled([model.memory_bytes], definitions, AXES)
-
-
-def nearest(task: Task, grid: Space) -> tuple[Plan, ...]:
+def _nearest(task: Task, grid: Space) -> tuple[Plan, ...]:
     """The plans that lack the least memory with every layer recomputed, the least first."""
     import numpy as np
 
-    run = _least_memory(task.assumptions)
+    run = least_memory(task.assumptions)
     constants = run.numbers(task.floats)
+    room = Room(run)
     best: list[tuple[float, tuple[int, ...]]] = []
     for triple, micro, good in _survivors(task, grid, {}):
-        size = np.broadcast_to(run.block(*triple, micro, *constants)[0], good.shape)
+        size, _ = run.block((*triple, micro), constants, room.of(good.shape))
+        size = np.broadcast_to(size, good.shape)
         sizes, columns = size[good], _written(triple, micro, good)
         for index in sizes.argsort(kind="stable")[:NEAREST]:
             best.append((float(sizes[index]), tuple(int(x) for x in columns[:, index])))

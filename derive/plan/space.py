@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import product
 from types import MappingProxyType
+from typing import Any
 
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.plan.task import Task
+from derive.plan.task import Counts, Task
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
@@ -82,10 +84,9 @@ def _powers(most: int) -> tuple[int, ...]:
     return tuple(2**k for k in range(most.bit_length()) if 2**k <= most)
 
 
-def tensor_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
+def tensor_reasons(counts: Counts, degrees: Sequence[int]) -> list[str | None]:
     """Why no plan has each tensor degree, as a key of REASONS, or None."""
-    n = task.counts
-    node, heads, kv = n.node, n.heads, n.kv_heads
+    node, heads, kv = counts.node, counts.heads, counts.kv_heads
     # More ranks than key and value heads share them, in equal groups.
     return [
         "tensor_beyond_node" if t > node else "heads" if heads % t or (kv % t and t % kv) else None
@@ -93,10 +94,9 @@ def tensor_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
     ]
 
 
-def context_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
+def context_reasons(counts: Counts, degrees: Sequence[int]) -> list[str | None]:
     """Why no plan has each context degree, as a key of REASONS, or None."""
-    seq, least = task.seq, task.counts.least_chunk
-    pieces = 2 if "zigzag" in task.assumptions.corrections else 1
+    seq, least, pieces = counts.seq, counts.least_chunk, counts.pieces
     return [
         None
         if c == 1
@@ -109,34 +109,79 @@ def context_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
     ]
 
 
-def pipeline_reasons(task: Task, degrees: Sequence[int]) -> list[str | None]:
+def pipeline_reasons(counts: Counts, degrees: Sequence[int]) -> list[str | None]:
     """Why no plan has so many stages, as a key of REASONS, or None."""
-    layers = task.counts.layers
-    return ["layers" if layers % p else None for p in degrees]
+    return ["layers" if counts.layers % p else None for p in degrees]
 
 
 RULES = {v.tp: tensor_reasons, v.cp: context_reasons, v.pp: pipeline_reasons}
 
 
-def passed(task: Task, grid: Space, counts: dict[str, int]) -> tuple[tuple[int, ...], ...]:
+def passed(of: Counts, grid: Space, lost: dict[str, int]) -> tuple[tuple[int, ...], ...]:
     """The values of tp, cp and pp that no rule of their own rejects; counts the combinations of the
     others by reason."""
     rest = grid.size
     axes = []
-    for values, rule in (
-        (grid.tp, tensor_reasons),
-        (grid.cp, context_reasons),
-        (grid.pp, pipeline_reasons),
-    ):
+    for values, rule in zip((grid.tp, grid.cp, grid.pp), RULES.values(), strict=True):
         per_value = rest // len(values)
-        reasons = rule(task, values)
-        if any(reasons):
-            for reason in filter(None, reasons):
-                counts[reason] = counts.get(reason, 0) + per_value
-            values = tuple([x for x, why in zip(values, reasons, strict=True) if why is None])
+        reasons = rule(of, values)
+        for reason in filter(None, reasons):
+            lost[reason] = lost.get(reason, 0) + per_value
+        values = tuple([x for x, why in zip(values, reasons, strict=True) if why is None])
         axes.append(values)
         rest = per_value * len(values)
     return tuple(axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The combinations of a grid that whole numbers let pass, and how many they reject by reason.
+
+    `rows` are (tp, cp, pp, dp, micro-batch) in the order of enumeration.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    rejected: tuple[tuple[str, int], ...]
+
+    @cached_property
+    def columns(self) -> Any:
+        """The rows as an array of five rows, one column for each combination."""
+        import numpy as np
+
+        if not self.rows:
+            return np.empty((5, 0))
+        made = np.array(tuple(zip(*self.rows, strict=True)), dtype=np.float64)
+        made.flags.writeable = False
+        return made
+
+
+def whole(task: Task, grid: Space) -> Whole:
+    """What every rule but memory lets pass, for a grid that can be written out.
+
+    It depends on whole numbers alone, so a sweep over constants asks for it once.
+    """
+    return _whole(task.counts, grid, task.fixed.get(v.dp, 0))
+
+
+@lru_cache(maxsize=64)
+def _whole(of: Counts, grid: Space, dp_held: int) -> Whole:
+    lost: dict[str, int] = {}
+    cards, batch, micro = of.cards, of.batch, grid.micro_batch
+    triples = _triples(passed(of, grid, lost))
+    divided = [(t, c, p, cards // n) for n, t, c, p in triples if not cards % n]
+    if dp_held:
+        divided = [row for row in divided if row[3] == dp_held]
+    rows = [(*row, b) for row in divided for b in micro if not batch % (row[3] * b)]
+    by_cards = (len(triples) - len(divided)) * len(micro)
+    by_batch = len(divided) * len(micro) - len(rows)
+    lost |= {key: n for key, n in (("cards", by_cards), ("batch", by_batch)) if n}
+    return Whole(tuple(rows), tuple(lost.items()))
+
+
+@lru_cache(maxsize=64)
+def _triples(axes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, int, int, int], ...]:
+    """The combinations of three degrees, each after its product."""
+    return tuple((t * c * p, t, c, p) for t, c, p in product(*axes))
 
 
 def _check_fixed(task: Task) -> None:
@@ -148,7 +193,7 @@ def _check_fixed(task: Task) -> None:
         v.pp: f"{counts.layers} layers",
     }
     for symbol, rule in RULES.items():
-        if symbol in fixed and (reason := rule(task, (fixed[symbol],))[0]):
+        if symbol in fixed and (reason := rule(counts, (fixed[symbol],))[0]):
             raise DeriveError(f"{symbol} = {fixed[symbol]}: {REASONS[reason]} ({facts[symbol]})")
     product = 1
     for degree in (v.tp, v.cp, v.pp, v.dp):
@@ -169,7 +214,7 @@ def _check_fixed(task: Task) -> None:
 def _check_sequence(task: Task, space: Space) -> None:
     """A sequence that no context degree but 1 divides is taken for a mistake."""
     for cp in space.cp:
-        if cp > 1 and context_reasons(task, (cp,))[0] != "sequence":
+        if cp > 1 and context_reasons(task.counts, (cp,))[0] != "sequence":
             return
     if wide := [cp for cp in space.cp if cp > 1]:
         raise DeriveError(

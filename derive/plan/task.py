@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -17,27 +18,35 @@ from derive.cost.step_assumptions import DEFAULT, StepAssumptions
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, unknown
-from derive.notation.quantity import Quantity, number
+from derive.notation.printed import shown
+from derive.notation.quantity import Quantity, evaluated, number
 from derive.plan.exact import Numbers
 
 DEGREES = (v.tp, v.cp, v.pp, v.dp)
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
 SOURCE_OF_NOTEBOOK = "NB"
 WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
+SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
+ROUNDED = sp.Rational(1, 20)  # how far a stated count of parameters may be from that of the shapes
 SHARES = (v.eta, v.mu, v.x_pp, v.x_dp)
 # What a caller may set beside the degrees: not what the options state, nor what follows.
 SETTABLE = (*WHOLE, *SHARES, v.P, v.C, v.M_hbm, v.W_node, v.W_dcn, v.A_kept, v.e, v.e_g, v.e_32)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Whole numbers of a task: cards of a node, layers, heads, least tokens of a context rank."""
+class Counts(NamedTuple):
+    """The whole numbers of a task, which alone decide what divides what: cards, those of a node,
+    tokens and sequences, layers, heads, the least tokens of a context rank, and into how many
+    pieces a context rank's tokens are cut."""
 
+    cards: int
+    seq: int
+    batch: int
     node: int
     layers: int
     kv_heads: int
     heads: int
     least_chunk: int
+    pieces: int
 
 
 @dataclass(frozen=True)
@@ -76,8 +85,12 @@ class Task:
     def counts(self) -> Counts:
         """The whole numbers that the rules on degrees need."""
         n = self.numbers
-        heads = int(n[v.K])
-        return Counts(int(n[v.n_node]), int(n[v.L]), heads, heads * int(n[v.G]), int(n[v.T_min]))
+        node, layers, heads = int(n[v.n_node]), int(n[v.L]), int(n[v.K])
+        pieces = 2 if "zigzag" in self.assumptions.corrections else 1
+        return Counts(
+            self.cards, self.seq, self.batch,
+            node, layers, heads, heads * int(n[v.G]), int(n[v.T_min]), pieces,
+        )  # fmt: skip
 
     @property
     def budget(self) -> Fraction:
@@ -96,7 +109,8 @@ def task(
     values: Mapping[sp.Symbol, Quantity] | None = None,
 ) -> Task:
     """The task, with `values` by symbol in place of facts and assumptions; degrees among them are
-    fixed. Raises DeriveError, in one line, for what no plan can have."""
+    fixed. Parameters follow where shapes are given and they are not. Raises DeriveError, in one
+    line, for what no plan can have."""
     counts = {"--cards": cards, "--seq": seq, "--batch": batch}
     for option, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= LARGEST:
@@ -108,7 +122,9 @@ def task(
     for symbol in given:
         if symbol not in SETTABLE:
             raise unknown("value to set for a plan", symbol.name, _settable())
-    bound = {**_facts(model, chip, assumptions), **given}
+    bound = {**facts_of(model, chip, assumptions), **given}
+    if v.P not in given and any(symbol in given for symbol in SHAPES):
+        bound[v.P] = counted(model, bound)
     bound[v.T] = number(seq, v.unit_of_symbol(v.T), "T")
     bound[v.B_seq] = number(batch, v.unit_of_symbol(v.B_seq), "B_seq")
     made = Task(model.name, chip.name, cards, seq, batch, assumptions, bound, fixed)
@@ -120,18 +136,42 @@ def _settable() -> list[str]:
     return [s.name for s in (*DEGREES, v.b_seq, *SETTABLE)]
 
 
-def _facts(model: Model, chip: Chip, assumptions: StepAssumptions) -> dict[sp.Symbol, Quantity]:
-    found = {s: q for s, q in chip.bindings().items() if s in SETTABLE}
-    found |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
-    if "exact_parameters" not in assumptions:
-        found |= _rounded_parameters(model)
-    tables = 1 if model.tied_embeddings else 2
-    found[v.n_V] = number(tables, name="n_V", of=model.name)
-    found[v.n_F] = number(model.feed_forward_matrices, name="n_F", of=model.name)
+def facts_of(
+    model: Model | None, chip: Chip | None, assumptions: StepAssumptions
+) -> dict[sp.Symbol, Quantity]:
+    """What the step model needs of a chip and a model, and the constants of the assumptions."""
+    found: dict[sp.Symbol, Quantity] = {}
+    if chip is not None:
+        found |= {s: q for s, q in chip.bindings().items() if s in SETTABLE}
+    if model is not None:
+        found |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
+        if "exact_parameters" not in assumptions:
+            found |= _rounded_parameters(model)
+        tables = 1 if model.tied_embeddings else 2
+        found[v.n_V] = number(tables, name="n_V", of=model.name)
+        found[v.n_F] = number(model.feed_forward_matrices, name="n_F", of=model.name)
     for symbol, value in assumptions.constants.items():
         unit = v.unit_of_symbol(symbol)
         found[symbol] = number(value, unit, symbol.name, status="assumed")
     return found
+
+
+def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:
+    """The parameters that the shapes among `bound` make; those left out are the model's own."""
+    norms = model.norms_per_layer * v.L + (1 if model.final_norm else 0)
+    layer = 2 * v.D * v.K * v.H * (v.G + 1) + v.n_F * v.D * v.F
+    formula = v.L * layer + v.n_V * v.D * v.V + norms * v.D
+    return evaluated(formula, bound, v.unit_of_symbol(v.P), "P")
+
+
+def check_parameters(model: Model, made: Task) -> None:
+    """Raise DeriveError where the parameters are far from what the shapes make."""
+    stated, shapes = made.values[v.P], counted(model, made.values)
+    if abs(stated.value / shapes.value - 1) > ROUNDED:
+        raise DeriveError(
+            f"P = {shown(stated.value, stated.unit)} contradicts the shapes, which make "
+            f"{shown(shapes.value, shapes.unit)}; leave P out, or set D, F, H, K, G, L, V to match"
+        )
 
 
 def _rounded_parameters(model: Model) -> dict[sp.Symbol, Quantity]:

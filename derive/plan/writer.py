@@ -1,9 +1,10 @@
-"""Expressions as operations in NumPy's terms: each once, constants apart, small arrays first."""
+"""Expressions as operations of a tape: each once, constants apart, small arrays first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -11,21 +12,25 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
 
 
-@dataclass(frozen=True)
-class Node:
-    """A value in the making: source text if scalar or bare, else the index of an operation.
+class Node(NamedTuple):
+    """A value in the making: an axis, a constant, a literal or an operation, by its place.
 
     Its level is 0 for a number, 1 for what depends on degrees, 2 for what depends on the
     micro-batch as well: in a block of degrees by micro-batches level 1 is a column.
     """
 
-    text: str
+    place: int
     level: int
-    index: int = -1
 
 
-@dataclass(frozen=True)
-class _Value:
+class Operation(NamedTuple):
+    """An operation of `tape.OPERATIONS` on one or two nodes."""
+
+    name: str
+    of: tuple[Node, ...]
+
+
+class _Value(NamedTuple):
     """The product of a number, a column and a block, each left out where it is 1. They are
     multiplied only where they have to be, the small ones first."""
 
@@ -34,22 +39,44 @@ class _Value:
     high: Node | None = None
 
 
-ONE = Node("1.0", 0)
-ZERO = Node("0.0", 0)
+IN_ORDER = cmp_to_key(sp.Basic.compare)  # the same under every hash seed, unlike args of a Max
+COMMUTES = ("add", "multiply", "maximum", "minimum")
 
 
 class Writer:
-    """Collects operations, each distinct one once."""
+    """Collects operations, each distinct one once.
 
-    def __init__(self, axes: Sequence[sp.Symbol], definitions: Mapping[sp.Symbol, sp.Expr]) -> None:
-        self.axes = {axis: 2 if axis == v.b_seq else 1 for axis in axes}
-        self.definitions = definitions
-        self.scalars: dict[str, str] = {}
-        self.operations: list[tuple[str, tuple[Node, ...]]] = []
+    `made` holds what each node is: an axis or a constant by name, a literal, or an operation. A
+    ceiling is taken `slack` below its argument, and `edge` is how far that lies below the ceiling:
+    at most twice the slack where the argument is within the slack of a whole number.
+    """
+
+    def __init__(
+        self,
+        axes: Sequence[sp.Symbol],
+        definitions: Mapping[sp.Symbol, sp.Expr],
+        slack: float = 0.0,
+    ) -> None:
+        self.made: list[str | float | Operation] = []
         self.known: dict[object, Node] = {}
+        self.axes = {s: self._leaf(s.name, 2 if s == v.b_seq else 1) for s in axes}
+        self.definitions = definitions
+        self.slack = slack
         self.values: dict[sp.Expr, _Value] = {}
-        self.constants: dict[sp.Symbol, None] = {}
-        self.ceilings: list[Node] = []
+        self.constants: dict[sp.Symbol, Node] = {}
+        self.one = self.literal(1.0)
+        self.zero = self.literal(0.0)
+        self._edges: list[Node] = []
+
+    def literal(self, value: float) -> Node:
+        """The node of a number."""
+        return self._leaf(value, 0)
+
+    def _leaf(self, made: str | float, level: int) -> Node:
+        if made not in self.known:
+            self.known[made] = Node(len(self.made), level)
+            self.made.append(made)
+        return self.known[made]
 
     def node(self, expr: sp.Expr) -> Node:
         """The value of an expression, multiplied out."""
@@ -57,11 +84,11 @@ class Writer:
 
     def _applied(self, value: _Value) -> Node:
         factors = [f for f in (value.low, value.scale) if f is not None]
-        if value.high is not None and factors != [ONE]:
+        if value.high is not None and factors != [self.one]:
             factors.append(value.high)
         elif value.high is not None:
             return value.high
-        return self._chain("*", factors) or ONE
+        return self._chain("multiply", factors) or self.one
 
     def _value(self, expr: sp.Expr) -> _Value:
         if expr not in self.values:
@@ -70,15 +97,15 @@ class Writer:
 
     def _made(self, expr: sp.Expr) -> _Value:
         if isinstance(expr, sp.Symbol):
-            v.meaning(expr)
-            if expr in self.axes:
-                return _valued(Node(expr.name, self.axes[expr]))
             if expr in self.definitions:
                 return self._value(self.definitions[expr])
-            self.constants[expr] = None
-            return _Value(Node(expr.name, 0))
+            v.meaning(expr)
+            if expr in self.axes:
+                return _valued(self.axes[expr])
+            self.constants[expr] = self._leaf(expr.name, 0)
+            return _Value(self.constants[expr])
         if isinstance(expr, sp.Rational):
-            return _Value(Node(repr(int(expr.p) / int(expr.q)), 0))
+            return _Value(self.literal(int(expr.p) / int(expr.q)))
         if isinstance(expr, (sp.Mul, sp.Pow)):
             return self._product(sp.Mul.make_args(expr))
         if isinstance(expr, sp.Add):
@@ -92,26 +119,34 @@ class Writer:
     def _extreme(self, expr: sp.Expr) -> _Value:
         if (quotient := _indicated(expr)) is not None:
             above, below = (self.node(side) for side in sp.fraction(quotient))
-            return _valued(self.apply("({1} <= {0})", above, below))
-        wide, narrow = ("maximum", "max") if isinstance(expr, sp.Max) else ("minimum", "min")
-        values = [self._value(arg) for arg in sorted(expr.args, key=str)]
+            return _valued(self.apply("less_equal", below, above))
+        if (ceilings := _from_zero(expr)) is not None:
+            return _valued(self._ceiling([self.node(of) for of in ceilings]))
+        name = "maximum" if isinstance(expr, sp.Max) else "minimum"
+        values = [self._value(arg) for arg in sorted(expr.args, key=IN_ORDER)]
         common = values[0].high
         if common is not None and all(value.high == common for value in values):
             # A block is a product of positive numbers, so it can be taken out.
-            values = [_Value(value.scale or ONE, value.low) for value in values]
+            values = [_Value(value.scale or self.one, value.low) for value in values]
         else:
             common = None
-        found = _valued(self._folded(wide, narrow, [self._applied(value) for value in values]))
+        found = _valued(self._need(name, [self._applied(value) for value in values]))
         return found if common is None else _Value(found.scale, found.low, common)
 
+    def _ceiling(self, of: Sequence[Node]) -> Node:
+        """max(0, ceil(x), ceil(y), ...), which is the ceiling of max(-1/2, x, y, ...)."""
+        above = self._need("maximum", [self.literal(-0.5), *of])
+        if self.slack and above.level:
+            above = self.apply("subtract", above, self.literal(self.slack))
+            found = self.apply("ceil", above)
+            self._edges.append(self.apply("subtract", found, above))
+            return found
+        return self.apply("ceil", above)
+
     def _rounded(self, expr: sp.Expr) -> Node:
-        of = self.node(expr.args[0])
-        name = "floor" if isinstance(expr, sp.floor) else "ceil"
-        if of.level == 0:
-            return self.apply(f"float(math_{name}({{0}}))", of)
-        if name == "ceil":
-            self.ceilings.append(of)
-        return self.apply(f"{name}({{0}})", of)
+        if isinstance(expr, sp.ceiling):
+            raise DeriveError(f"no rule to compile {quoted(expr)} outside Max(0, ...)")
+        return self.apply("floor", self.node(expr.args[0]))
 
     def _product(self, factors: Iterable[sp.Expr]) -> _Value:
         above: list[_Value] = []
@@ -121,23 +156,23 @@ class Writer:
             if not isinstance(power, sp.Integer):
                 raise DeriveError(f"no rule to compile the power {quoted(factor)}")
             (above if power > 0 else below).extend([self._value(base)] * abs(int(power)))
-        scale = self._chain("*", [f.scale for f in above if f.scale])
+        scale = self._chain("multiply", [f.scale for f in above if f.scale])
         if under := [f.scale for f in below if f.scale]:
-            scale = self.apply("{0} / {1}", scale or ONE, self._need("*", under))
-        low = self._chain("*", [f.low for f in above if f.low])
-        high = self._chain("*", [f.high for f in above if f.high])
-        if (under_low := self._chain("*", [f.low for f in below if f.low])) is not None:
+            scale = self.apply("divide", scale or self.one, self._need("multiply", under))
+        low = self._chain("multiply", [f.low for f in above if f.low])
+        high = self._chain("multiply", [f.high for f in above if f.high])
+        if (under_low := self._chain("multiply", [f.low for f in below if f.low])) is not None:
             if low is None:  # divided at once: n*(1/n) need not be 1, and floors act on quotients
-                low, scale = self.apply("{0} / {1}", scale or ONE, under_low), None
+                low, scale = self.apply("divide", scale or self.one, under_low), None
             else:
-                low = self.apply("{0} / {1}", low, under_low)
-        if (under_high := self._chain("*", [f.high for f in below if f.high])) is not None:
+                low = self.apply("divide", low, under_low)
+        if (under_high := self._chain("multiply", [f.high for f in below if f.high])) is not None:
             if high is None:
                 coefficient = self._applied(_Value(scale, low))
-                return _Value(high=self.apply("{0} / {1}", coefficient, under_high))
+                return _Value(high=self.apply("divide", coefficient, under_high))
             if high == under_high:
                 return _Value(scale, low)
-            high = self.apply("{0} / {1}", high, under_high)
+            high = self.apply("divide", high, under_high)
         return _Value(scale, low, high)
 
     def _sum(self, args: Iterable[sp.Expr]) -> _Value:
@@ -146,7 +181,7 @@ class Writer:
             negative = term.could_extract_minus_sign()
             value = self._value(-term if negative else term)
             of_high = like.setdefault(value.high, {})
-            of_high.setdefault(value.low, ([], []))[negative].append(value.scale or ONE)
+            of_high.setdefault(value.low, ([], []))[negative].append(value.scale or self.one)
         columns = like.pop(None, None)
         if not like:
             assert columns is not None
@@ -163,9 +198,9 @@ class Writer:
             (minus if negative else plus).append(
                 self._applied(_Value(value.scale, value.low, high))
             )
-        total = self._chain("+", plus) or ZERO
+        total = self._chain("add", plus) or self.zero
         if minus:
-            total = self.apply("{0} - {1}", total, self._need("+", minus))
+            total = self.apply("subtract", total, self._need("add", minus))
         return _valued(total)
 
     def _column(
@@ -176,97 +211,49 @@ class Writer:
         away = signed and all(taken and not added for added, taken in lows.values())
         if len(lows) == 1:
             ((low, (added, taken)),) = lows.items()
-            scale = self._need("+", taken) if away else self._difference(added, taken)
-            return _Value(None if scale == ONE and low is not None else scale, low), away
+            scale = self._need("add", taken) if away else self._difference(added, taken)
+            return _Value(None if scale == self.one and low is not None else scale, low), away
         plus: list[Node] = []
         minus: list[Node] = []
         for low, (added, taken) in lows.items():
             negative = bool(taken) and not added
-            scale = self._need("+", taken) if negative else self._difference(added, taken)
-            node = self._applied(_Value(None if scale == ONE and low else scale, low))
+            scale = self._need("add", taken) if negative else self._difference(added, taken)
+            node = self._applied(_Value(None if scale == self.one and low else scale, low))
             (minus if negative and not away else plus).append(node)
-        total = self._chain("+", plus) or ZERO
+        total = self._chain("add", plus) or self.zero
         if minus:
-            total = self.apply("{0} - {1}", total, self._need("+", minus))
+            total = self.apply("subtract", total, self._need("add", minus))
         return _valued(total), away
 
     def _difference(self, added: list[Node], taken: list[Node]) -> Node:
-        total = self._chain("+", added)
+        total = self._chain("add", added)
         if not taken:
-            return total or ZERO
-        return self.apply("{0} - {1}", total or ZERO, self._need("+", taken))
+            return total or self.zero
+        return self.apply("subtract", total or self.zero, self._need("add", taken))
 
-    def _chain(self, sign: str, nodes: Iterable[Node]) -> Node | None:
+    def _chain(self, name: str, nodes: Iterable[Node]) -> Node | None:
         """The nodes joined by an operation, numbers first, then columns, then blocks."""
         total: Node | None = None
         for node in sorted(nodes, key=lambda n: n.level):
-            total = node if total is None else self.apply(f"{{0}} {sign} {{1}}", total, node)
+            total = node if total is None else self.apply(name, total, node)
         return total
 
-    def _need(self, sign: str, nodes: Sequence[Node]) -> Node:
-        found = self._chain(sign, nodes)
+    def _need(self, name: str, nodes: Sequence[Node]) -> Node:
+        found = self._chain(name, nodes)
         assert found is not None
         return found
 
-    def _folded(self, wide: str, narrow: str, nodes: Iterable[Node]) -> Node:
-        first, *others = sorted(nodes, key=lambda n: n.level)
-        for node in others:
-            form = wide if node.level else narrow
-            first = self.apply(f"{form}({{0}}, {{1}})", first, node)
-        return first
-
-    def apply(self, form: str, *of: Node) -> Node:
-        """The node of an operation, made once; on scalars alone it goes to `prepare`."""
-        level = max(node.level for node in of)
-        if level == 0:
-            text = form.format(*(node.text for node in of))
-            name = self.scalars.setdefault(text, f"k{len(self.scalars)}")
-            return Node(name, 0)
-        key = (form, *((n.text, n.index) for n in of))
+    def apply(self, name: str, *of: Node) -> Node:
+        """The node of an operation, made once."""
+        key = (name, tuple(sorted(n.place for n in of)) if name in COMMUTES else of)
         if key not in self.known:
-            self.operations.append((form, of))
-            self.known[key] = Node("", level, len(self.operations) - 1)
+            self.known[key] = Node(len(self.made), max(node.level for node in of))
+            self.made.append(Operation(name, of))
         return self.known[key]
 
     def edge(self) -> Node:
-        """How far the nearest ceiling of each plan is from a step, where it is above zero."""
-        distances = []
-        for of in dict.fromkeys(self.ceilings):
-            above = self.apply("maximum({0}, -0.5)", of)
-            distances.append(
-                self.apply("absolute({0} - {1})", above, self.apply("rint({0})", above))
-            )
-        if not distances:
-            return ONE
-        return self._folded("minimum", "min", distances)
-
-    def lines(self, targets: Sequence[Node]) -> tuple[list[str], str]:
-        """Assignments for what is used more than once, and the tuple of the targets."""
-        uses = [0] * len(self.operations)
-        needed = {n.index for n in targets if n.index >= 0}
-        stack = list(needed)
-        while stack:
-            for node in self.operations[stack.pop()][1]:
-                if node.index >= 0:
-                    uses[node.index] += 1
-                    if node.index not in needed:
-                        needed.add(node.index)
-                        stack.append(node.index)
-        texts: dict[int, str] = {}
-        lines = []
-
-        def text(node: Node) -> str:
-            return node.text if node.index < 0 else texts[node.index]
-
-        for index in sorted(needed):
-            form, of = self.operations[index]
-            call = form.format(*(text(node) for node in of))
-            if uses[index] > 1:
-                lines.append(f"v{index} = {call}")
-                texts[index] = f"v{index}"
-            else:
-                texts[index] = f"({call})"
-        return lines, ", ".join(text(node) for node in targets)
+        """How far the nearest ceiling of each plan is from a step."""
+        return self._chain("minimum", dict.fromkeys(self._edges)) or self.one
 
 
 def _valued(node: Node) -> _Value:
@@ -280,3 +267,13 @@ def _indicated(expr: sp.Expr) -> sp.Expr | None:
         if isinstance(other, sp.floor):
             return other.args[0]
     return None
+
+
+def _from_zero(expr: sp.Expr) -> list[sp.Expr] | None:
+    """x, y, ... where the expression is max(0, ceil(x), ceil(y), ...)."""
+    others = [arg for arg in expr.args if arg is not sp.S.Zero]
+    if not isinstance(expr, sp.Max) or len(others) != len(expr.args) - 1:
+        return None
+    if not all(isinstance(arg, sp.ceiling) for arg in others):
+        return None
+    return sorted((arg.args[0] for arg in others), key=IN_ORDER)

@@ -1,0 +1,86 @@
+"""A small search one plan after the other, in Python numbers: quicker than to import NumPy."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import inf
+
+from derive.cost.step import step_model
+from derive.cost.step_assumptions import StepAssumptions
+from derive.notation import symbols as v
+from derive.plan.compiled import compiled
+from derive.plan.found import AT_A_STEP, AXES, NEAREST, SLACK, TIE, Found, settled
+from derive.plan.plans import Plan, nearest_first, plan_of
+from derive.plan.space import Space, space_of, whole
+from derive.plan.tape import Tape
+from derive.plan.task import Task
+
+Row = tuple[int, ...]
+
+
+def search_few(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
+    """What `search` finds, for a grid that is worth writing out."""
+    grid = space_of(task) if space is None else space
+    feasible = whole(task, grid)
+    run = _run(task.assumptions)
+    numbers = run.numbers(task.floats)
+    layers = task.counts.layers
+    fitting: list[tuple[float, int, Row]] = []
+    for place, row in enumerate(feasible.rows):
+        try:
+            redo, seconds, edge = run.single(row, numbers)
+        except ZeroDivisionError:
+            seconds = inf
+        # What float64 cannot hold is decided exactly, as is what lies at a step.
+        if seconds == inf or (edge < AT_A_STEP and redo <= layers + 1):
+            redo, seconds, fits = settled(task, row)
+        else:
+            fits = redo <= layers / row[2]
+        if fits:
+            fitting.append((seconds, place, row))
+    rejected = dict(feasible.rejected)
+    if lost := len(feasible.rows) - len(fitting):
+        rejected["memory"] = lost
+    ranked = _ranked(fitting)[: top or None]
+    close = () if fitting else nearest_few(task, grid)
+    degrees = tuple(zip(*(row for _, _, row in ranked), strict=True)) or ((),) * len(AXES)
+    times = tuple(seconds for seconds, _, _ in ranked)
+    return Found(task, grid, grid.size, len(fitting), rejected, degrees, times, close)
+
+
+def nearest_few(task: Task, grid: Space) -> tuple[Plan, ...]:
+    """The plans that lack the least memory with every layer recomputed, the least first."""
+    run = least_memory(task.assumptions)
+    numbers = run.numbers(task.floats)
+    sizes = [(run.single(row, numbers)[0], row) for row in whole(task, grid).rows]
+    closest = sorted(sizes, key=lambda pair: pair[0])[:NEAREST]
+    return nearest_first(plan_of(task, *row) for _, row in closest)
+
+
+def _ranked(fitting: list[tuple[float, int, Row]]) -> list[tuple[float, int, Row]]:
+    """By seconds, those whose times are equal within rounding in the order of enumeration."""
+    ranked: list[tuple[float, int, Row]] = []
+    tied: list[tuple[float, int, Row]] = []
+    for plan in sorted(fitting):
+        if tied and plan[0] - tied[-1][0] > TIE * plan[0]:
+            ranked += sorted(tied, key=lambda one: one[1])
+            tied = []
+        tied.append(plan)
+    return ranked + sorted(tied, key=lambda one: one[1])
+
+
+@lru_cache(maxsize=32)
+def _run(assumptions: StepAssumptions) -> Tape:
+    """As `run_of`, from the model as it stands: it is compiled sooner and runs longer."""
+    model = step_model(assumptions)
+    definitions = {v.find(term.name): term.expr for term in model.definitions}
+    return compiled([v.L_r, model.seconds], definitions, AXES, SLACK)
+
+
+@lru_cache(maxsize=32)
+def least_memory(assumptions: StepAssumptions) -> Tape:
+    """The memory of a plan with every layer recomputed."""
+    model = step_model(assumptions)
+    definitions = {v.find(term.name): term.expr for term in model.definitions}
+    definitions[v.L_r] = v.L_p
+    return compiled([model.memory_bytes], definitions, AXES)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from derive.commands import output
-from derive.commands.plan_parser import add_mesh_parser, add_plan_parser
+from derive.commands.plan_parser import add_limit_options, add_mesh_parser, add_plan_parser
 from derive.notation.errors import DeriveError, quoted, unknown
 
 OVERLAPS = ("concurrent", "serial")
@@ -156,9 +156,14 @@ def _command(
 
 def _ask_parser(commands: Any) -> None:
     parser = _command(commands, "ask", "a closed form, its derivation and its value", _ask)
-    parser.add_argument("strategy", metavar="STRATEGY", help="such as fsdp_tensor, or a sharding")
+    parser.add_argument(
+        "strategy",
+        metavar="STRATEGY",
+        help="such as fsdp_tensor, a sharding, or a limit of the step model such as context_ring",
+    )
     parser.add_argument("question", metavar="QUESTION", help="a symbol or ratio: B/X, B/N, Y, N, F")
     _values(parser)
+    add_limit_options(parser, _Once)
     parser.add_argument(
         "--overlap", action=_Once, choices=OVERLAPS, metavar="OVERLAP", help=_one_of(OVERLAPS)
     )

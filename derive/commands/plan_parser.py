@@ -47,11 +47,9 @@ def add_plan_parser(commands: Any, once: type[Action]) -> None:
     parser.add_argument("--profile", action=once, help="whose readings of the facts")
     parser.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    if "ask" in commands.choices:
-        _add_limits(commands.choices["ask"], once)
 
 
-def _add_limits(ask: ArgumentParser, once: type[Action]) -> None:
+def add_limit_options(ask: ArgumentParser, once: type[Action]) -> None:
     """What `derive ask` takes where the strategy is a limit of the step model."""
     ask.add_argument(
         "--assume",

@@ -74,7 +74,7 @@ def tensor_coefficient() -> sp.Expr:
     """
     layer = v.L_p * v.f_L * v.t_1
     ratio = _ratio(NOTEBOOK, v.t_tp, layer) / (v.tp - 1)
-    return sp.simplify(ratio)
+    return sp.cancel(ratio)
 
 
 def tensor_degree() -> Limit:
@@ -106,7 +106,7 @@ def gradient_tokens(assumptions: StepAssumptions = NOTEBOOK, *, large: bool = Fa
         scatter = scatter.xreplace({n - 1: n for n in (group, far)})
     load = (scatter / backward).xreplace(instead)
     claim = "the gradients hide under the backward pass"
-    return _solved(claim, sp.simplify(load) if even else load, v.T_r)
+    return _solved(claim, sp.factor(load) if even else load, v.T_r)
 
 
 def most_cards() -> Limit:

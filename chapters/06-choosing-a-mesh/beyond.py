@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from derive import Quantity, evaluated, multiple_below, number, steps, threshold
-from derive.book import decimals, percent
+from derive.book import decimals, floor, percent
 from derive.book.tables import Cell
 from derive.cost.assumptions import CHOICES
 from derive.cost.strategies import cross_pod, fsdp_tensor, pipeline
@@ -49,7 +49,7 @@ chapter.formula("pp-per-layer", sends / L)
 over_tensor = sends / (volume(TP[0]) * L)
 chapter.shown("pp-small", evaluated(over_tensor, stages, one, "pipeline over tensor"), percent(1))
 for name, of in BOTH_CHIPS:
-    chapter.shown(f"pp-limit-{name}", on(pipeline, Z, of, llama), unit="")
+    chapter.shown(f"pp-limit-{name}", on(pipeline, Z, of, llama), floor(), unit="")
 chapter.claim("pp-alpha-ratio", intensity(ironwood) / intensity(v5p), "times")
 hop_fits = on(pipeline, Z, ironwood, llama).value > llama.layers
 tighter = mixed_iron.value > mixed.value and tensor_on(ironwood).value < limit.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from derive import power_of_two_below
+from derive.book import ceiling, cell
 from derive.book.tables import Cell
 from derive.cost.assumptions import CHOICES
 from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor
@@ -20,7 +21,7 @@ def threshold_row(of: Chip) -> list[Cell]:
         on(fsdp_tensor, B / N, of, llama, overlap=overlap, M_X=axes - 1, M_Y=1)
         for overlap in CHOICES["overlap"]
     ]
-    across = n(on(cross_pod, B / S, of)) if of.has("dcn") else "not published"
+    across = cell(on(cross_pod, B / S, of), ceiling()) if of.has("dcn") else "not published"
     return [of.title, n(intensity(of)), *map(n, alone), *map(n, both), across]
 
 

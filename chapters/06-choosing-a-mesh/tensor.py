@@ -29,7 +29,7 @@ chapter.condition("tensor", threshold(tensor_parallel, Y))
 chapter.derivation("tensor", steps(tensor_parallel, Y))
 chapter.formula("tensor-exact", threshold(tensor_parallel, Y, form="exact"))
 chapter.formula("tensor-precision", threshold(tensor_parallel, Y, precision="any"))
-limit = chapter.claim("tp-max-v5p", tensor_on(v5p))
+limit = chapter.claim("tp-max-v5p", tensor_on(v5p), "floor")
 eight = chapter.claim("tp-practical-v5p", power_of_two_below(limit), "exact")
 chapter.claim("tp-max-ironwood", tensor_on(ironwood))
 for name, of in BOTH_CHIPS:

@@ -13,7 +13,7 @@ from derive import (
     threshold,
     training_flops,
 )
-from derive.book import cell, decimals, exact, integer, math, percent, scientific, si
+from derive.book import ceiling, cell, decimals, exact, floor, math, percent, scientific, si
 from derive.book.tables import Cell
 from derive.cost.assumptions import BYTES, CHOICES
 from derive.cost.strategies import fsdp, fsdp_tensor, tensor_parallel
@@ -31,7 +31,6 @@ from .common import (
     llama,
     made,
     more_parameters,
-    n,
     on,
     pod,
     sequences,
@@ -72,7 +71,8 @@ chapter.require("memory-not-constraint", share, "<", 1)
 chapter.shown("largest-job", v5p.quantity("largest_job"), cite="D-v5p")
 
 # Which schemes suffice.
-chapter.claim("fsdp-batch-limit", sequences, "exact")
+whole_sequences = made(sequences.value, units.way, "sequences", sequences=sequences)
+chapter.claim("fsdp-batch-limit", whole_sequences, "exact")
 chapter.require("fsdp-batch-not-enough", sequences / pod, "<", 1)
 chapter.shown("fsdp-batch-share", (sequences / pod).named("share", one), percent())
 per_pod_chip = chapter.claim("tokens-per-chip-v5p", (batch / pod).named("B/N"))
@@ -168,11 +168,11 @@ ASKED = (
         mixture,
         "most chips of a slice",
         threshold(fsdp_tensor, N),
-        cell(largest, integer(), unit=True),
+        cell(largest, floor(), unit=True),
     ),
-    (mixture, width, threshold(fsdp_tensor, F), n(narrowest)),
+    (mixture, width, threshold(fsdp_tensor, F), cell(narrowest, ceiling())),
     (mixture, bandwidth, threshold(fsdp_tensor, W), cell(slowest, si(3), unit=True)),
-    (tensor, width, threshold(tensor_parallel, F), n(narrowest_tensor)),
+    (tensor, width, threshold(tensor_parallel, F), cell(narrowest_tensor, ceiling())),
     (tensor, bandwidth, threshold(tensor_parallel, W), cell(slowest_tensor, si(3), unit=True)),
 )
 chapter.table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from derive import Quantity, number
+from derive.book import ceiling, cell
 from derive.book.tables import Cell
 from derive.cost.step_assumptions import step_assumptions
 from derive.notation import symbols as v
@@ -33,11 +34,11 @@ RING, RING_SPLIT = limits.ring_tokens(), limits.ring_tokens(SPLIT)
 LARGE = limits.ring_tokens(SPLIT, large=True)
 chapter.condition("ring-tokens", RING.relation)
 far = RING.on(values(tp=8, cp=2, W_cp=NET))
-chapter.shown("min-cp-chunk-reason", far)
+chapter.shown("min-cp-chunk-reason", far, ceiling())
 chapter.require("ring-over-chunk", far, ">", BOUND[v.T_min])
-chapter.shown("ring-inside", RING.on(values(tp=4, cp=2, W_cp=NVLINK)))
+chapter.shown("ring-inside", RING.on(values(tp=4, cp=2, W_cp=NVLINK)), ceiling())
 chapter.formula("ring-split", RING_SPLIT.relation)
-split = chapter.shown("ring-split-most", LARGE.on(values(tp=8, W_cp=NET)))
+split = chapter.shown("ring-split-most", LARGE.on(values(tp=8, W_cp=NET)), ceiling())
 chapter.require("ring-split-under-chunk", split, "<", BOUND[v.T_min])
 chapter.require(
     "ring-split-no-t",
@@ -50,8 +51,8 @@ chapter.table(
     [
         [
             whole(tp), whole(cp), "the node" if link is NVLINK else "the network",
-            n(RING.on(values(tp=tp, cp=cp, W_cp=link))),
-            n(RING_SPLIT.on(values(tp=tp, cp=cp, W_cp=link))),
+            cell(RING.on(values(tp=tp, cp=cp, W_cp=link)), ceiling()),
+            cell(RING_SPLIT.on(values(tp=tp, cp=cp, W_cp=link)), ceiling()),
         ]
         for tp, cp, link in ((4, 2, NVLINK), (8, 2, NET), (8, 4, NET), (8, 8, NET), (1, 16, NET))
     ],
@@ -105,8 +106,8 @@ chapter.table(
 SYNC = limits.gradient_tokens()
 chapter.condition("gradient-tokens", SYNC.relation)
 WIDE = limits.gradient_tokens(large=True)
-chapter.shown("gradient-tokens-bf16", WIDE.on(values(e_g=2, W_dp=NET)))
-chapter.shown("gradient-tokens-fp32", WIDE.on(values(e_g=4, W_dp=NET)))
+chapter.shown("gradient-tokens-bf16", WIDE.on(values(e_g=2, W_dp=NET)), ceiling())
+chapter.shown("gradient-tokens-fp32", WIDE.on(values(e_g=4, W_dp=NET)), ceiling())
 CARDS = limits.most_cards()
 chapter.condition("most-cards", CARDS.relation)
 

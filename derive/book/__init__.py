@@ -7,8 +7,10 @@ from derive.book.plots import Bars, Plot
 from derive.book.tables import cell, math
 from derive.notation.printed import (
     binary,
+    ceiling,
     decimals,
     exact,
+    floor,
     integer,
     percent,
     scientific,
@@ -21,9 +23,11 @@ __all__ = [
     "Chapter",
     "Plot",
     "binary",
+    "ceiling",
     "cell",
     "decimals",
     "exact",
+    "floor",
     "integer",
     "math",
     "percent",

@@ -74,10 +74,10 @@ def _say(text: str) -> None:
 
 
 def _place(error: OSError, root: Path) -> str:
-    named = str(error.filename or "the output")
+    named = Path(str(error.filename or "the output"))
     with contextlib.suppress(ValueError):
-        return Path(named).relative_to(root).parent.as_posix()
-    return named
+        named = named.relative_to(root)
+    return (named.parent if named.suffix == ".tmp" else named).as_posix()
 
 
 def build(root: Path, wanted: Sequence[str] = ()) -> None:
@@ -130,7 +130,8 @@ def check(root: Path, wanted: Sequence[str] = ()) -> int:
     """Print what a build would change, and return 0 for nothing, 1 for drift and 2 for errors.
 
     Drifted figures, the diff and the command that repairs it go to standard output, all else to
-    standard error. Every chapter is checked. Nothing is written.
+    standard error. Every chapter is checked; one with an error shows its claims that drifted and no
+    diff, which would have holes, and the command waits for the errors. Nothing is written.
     """
     found = load.folders(root, wanted)
     results, broken = _rendered(found)
@@ -140,9 +141,10 @@ def check(root: Path, wanted: Sequence[str] = ()) -> int:
     words: list[str] = []
     for result in results:
         folder, name = result.folder, result.folder.path.name
-        errors += [str(problem) for problem in result.problems if not problem.is_drift]
+        wrong = [str(problem) for problem in result.problems if not problem.is_drift]
+        errors += wrong
         claims = [problem.drift() for problem in result.problems if problem.is_drift]
-        lines, changed = _compared(result)
+        lines, changed = ([], []) if wrong else _compared(result)
         for line in (*claims, *lines):
             print(line)
         diffs += changed
@@ -150,13 +152,16 @@ def check(root: Path, wanted: Sequence[str] = ()) -> int:
             words.append(folder.named(load.TEMPLATE))
         if claims or lines or changed:
             stale.append(folder.number)
-        else:
-            _say(f"{name}: {'checked' if result.problems else 'up to date'}")
+        elif not wrong:
+            _say(f"{name}: up to date")
     for text in diffs:
         print(text, end="")
     for text in errors:
         _say(text)
-    if stale:
+    if errors:
+        them = "the error above" if len(errors) == 1 else "the errors above"
+        _say(f"mend {them}, then run: python build.py {' '.join(['--check', *wanted])}")
+    elif stale:
         numbers = " ".join(stale) if len(stale) < len(found) or wanted else ""
         first = f"edit {' and '.join(words)}, then " if words else ""
         print(f"{first}run: python build.py {numbers}".rstrip())

@@ -84,7 +84,10 @@ def _fill(axes: Any, plot: Plot) -> None:
     for line in plot.horizontal:
         axes.axhline(line.at, color=INK, linewidth=1, linestyle=":")
         place = (0.01, line.at)
-        axes.annotate(line.label, place, xycoords=("axes fraction", "data"), va="top", fontsize=9)
+        axes.annotate(
+            line.label, place, xycoords=("axes fraction", "data"), xytext=(0, 3),
+            textcoords="offset points", va="baseline", fontsize=8,
+        )  # fmt: skip
     axes.set(
         title=plot.title, xlabel=plot.x, ylabel=plot.y,
         xscale="log" if plot.log_x else "linear", yscale="log" if plot.log_y else "linear",

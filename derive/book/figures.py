@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import sympy as sp
 
+from derive.book import counted
 from derive.notation import claims
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
+from derive.notation.literals import literal
 from derive.notation.printed import NO_BREAK, Rule, printed, si, significant
 from derive.notation.quantity import Quantity, number
 from derive.notation.rounding import fraction
-from derive.notation.units import Unit, plural
+from derive.notation.units import Unit
 
-_COUNTED = {
-    word: name
-    for name in ("token", "sequence", "micro-batch", "parameter", "layer", "chip", "day", "expert")
-    for word in (name, plural(name))
-}
 Kind = Literal["shown", "claim", "require", "given"]
 RELATIONS = {
     "<": lambda d: d < 0, "<=": lambda d: d <= 0, ">": lambda d: d > 0,
@@ -117,16 +113,10 @@ class Figure:
         return self.relation.holds if self.relation is not None else self.stated
 
     def clash(self, words: str) -> str:
-        """What the words count where the quantity counts something else: "sequences", or ""."""
-        if self.quantity is None:
+        """The unit that the words name and that the quantity does not have: "sequences", or ""."""
+        if self.quantity is None or self.kind == "require":
             return ""
-        counted = [name for name, power in self.quantity.unit.labels if power > 0]
-        # The first noun is what is counted; "per chip" may well be left out of the unit.
-        for word in re.findall(r"[a-z][a-z-]*", words.lower().partition(" per ")[0]):
-            named = _COUNTED.get(word)
-            if counted and named is not None and named not in counted:
-                return str(word)
-        return ""
+        return counted.clash(literal(words), self.quantity.unit)
 
     def restated(self, words: str) -> str:
         """What the author's words would have to say."""

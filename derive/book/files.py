@@ -57,10 +57,13 @@ def _staged(contents: Mapping[Path, bytes]) -> Iterator[dict[Path, tuple[str, Pa
 def _stage(target: Path, data: bytes, temporary: list[str]) -> str:
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     temporary.append(name)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:  # a full disk says neither which file nor which folder
+        raise OSError(error.errno, error.strerror, str(target)) from None
     os.chmod(name, _mode(target))
     return name
 

@@ -43,8 +43,8 @@ class Ledger:
         checked(words)
         self.use("figure", figure.name)
         self.words.setdefault(figure.name, words)
-        if figure.kind != "require" and (noun := figure.clash(words)) and figure.quantity:
-            counted = figure.quantity.unit.words()
+        if (noun := figure.clash(words)) and figure.quantity:
+            counted = figure.quantity.unit.words() or "nothing, it is a pure number"
             raise DeriveError(f"{figure.name} counts {counted}; {quoted(words)} counts {noun}")
         true = figure.holds(words)
         self.holding[figure.name] = self.holding.get(figure.name, True) and true
@@ -64,6 +64,4 @@ class Ledger:
                 f"{figure.name} is {value}, so {quoted(words)} does not hold{rule}; "
                 f"it would be {quoted(derived)}"
             )
-        if figure.kind == "given":
-            return Problem(self.path, line, text)
         return Problem(self.path, line, text, figure.name, words, derived)

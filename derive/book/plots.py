@@ -24,7 +24,7 @@ SIZE = (7.2, 4.2)
 COLOURS_OF_PARTS = (
     "#1f77b4", "#d1611c", "#a8872b", "#d14b5a", "#1a9e77", "#8a9099", "#b05fb8", "#5c6f2f",
 )  # fmt: skip
-STYLE = (3, INK, COLOURS, DASHES, SIZE)  # the number goes up when drawing changes otherwise
+STYLE = (4, INK, COLOURS, DASHES, SIZE)  # the number goes up when drawing changes otherwise
 _HEAD = re.compile(rb"<!-- derive plot ([0-9a-f]{64}) drawn ([0-9a-f]{64}) -->\n")
 
 

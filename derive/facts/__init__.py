@@ -6,6 +6,7 @@ is read when this package is imported, only when something is first asked of it.
 
 from __future__ import annotations
 
+from derive.facts.checks import typed
 from derive.facts.chips import DEFAULT_PROFILE, Chip, Override, chip
 from derive.facts.load import load_file, shipped
 from derive.facts.models import Model, model
@@ -56,6 +57,6 @@ def sources(catalogue: Catalogue | None = None) -> tuple[Source, ...]:
 def source(key: str, catalogue: Catalogue | None = None) -> Source:
     """The source of that citation key; raises UnknownName, offering the nearest keys."""
     known = (catalogue or shipped()).sources
-    if key not in known:
+    if typed(key, "a source's key", "SB5") not in known:
         raise unknown("source", key, known)
     return known[key]

@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy as sp
 
-from derive.notation.errors import FactError, nearest, quoted
+from derive.notation.errors import DeriveError, FactError, nearest, quoted
 
 TOP = 10**30
 BOTTOM = Decimal("1e-30")
@@ -51,6 +51,20 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         return f"an array of {len(value)}"
     return str(value)[:60]
+
+
+def typed(value: object, kind: str, example: str) -> str:
+    """`value` as the name that a caller wrote; raises DeriveError for anything but text."""
+    if not isinstance(value, str):
+        raise DeriveError(f"expected {kind} such as {example}, found {other(value)}")
+    return value
+
+
+def other(value: object) -> str:
+    """A value of a caller's that has the wrong type, on one line."""
+    if value is None or isinstance(value, (str, bool, int, float, Mapping, list)):
+        return shown(value)
+    return " ".join(repr(value).split())[:60]
 
 
 def table(value: object, place: Place, key: str) -> Mapping[str, Any]:

@@ -8,10 +8,11 @@ from os import PathLike
 
 import sympy as sp
 
+from derive.facts.checks import other, typed
 from derive.facts.keys import CHIP_FACTS, FactKey
-from derive.facts.load import load_file, shipped
+from derive.facts.load import with_files
 from derive.facts.readings import Catalogue, ChipRecord, Fact, Profile, Reading, choose
-from derive.notation.errors import FactError, UnitError, quoted, unknown
+from derive.notation.errors import DeriveError, FactError, UnitError, quoted, unknown
 from derive.notation.quantity import Quantity
 from derive.notation.symbols import rank
 
@@ -126,11 +127,9 @@ def chip(
     Raises UnknownName for a name, profile, fact or reading that is not there, UnitError or
     FactError for a quantity that does not fit, FactError for a file that does not hold.
     """
-    known = shipped() if catalogue is None else catalogue
-    for path in files:
-        known = load_file(path, onto=known)
+    known = with_files(catalogue, files)
     record = known.chip(name)
-    if profile not in known.profiles:
+    if typed(profile, "a profile's name", DEFAULT_PROFILE) not in known.profiles:
         raise unknown("profile", profile, known.profiles)
     return _made(record, known.profiles[profile], override or {})
 
@@ -139,6 +138,8 @@ def _made(record: ChipRecord, profile: Profile, override: Mapping[str, str | Qua
     facts = {fact.key.name: fact for fact in record.facts}
     picked = {key: choose(fact, profile, record.prefer) for key, fact in facts.items()}
     changes = []
+    if not isinstance(override, Mapping):
+        raise DeriveError(f"expected facts to override and readings, found {other(override)}")
     for key, wanted in override.items():
         declared = _declared(key)
         after = _instead(record, declared, facts.get(key), wanted)
@@ -184,7 +185,7 @@ def _instead(
 
 
 def _declared(key: str) -> FactKey:
-    if key not in CHIP_FACTS:
+    if typed(key, "a fact", "ici_axis") not in CHIP_FACTS:
         raise unknown("fact", key, CHIP_FACTS)
     return CHIP_FACTS[key]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from derive.facts import checks, tables
+from derive.facts import checks, derived, tables
 from derive.facts.checks import Place
 from derive.facts.readings import Catalogue, choose, names
 from derive.notation.errors import DeriveError, FactError, quoted
@@ -38,12 +38,34 @@ def load_file(path: str | PathLike[str], onto: Catalogue | None = None) -> Catal
     """A new catalogue: `onto` (the shipped one by default) with the facts of one file added.
 
     Raises FactError, naming the file, for a file that cannot be read, is not TOML, or has a
-    missing or misspelt key, a wrong unit, a number without a source, and so on; the file may not
-    redefine what the catalogue has, except that it may extend a profile.
+    missing or misspelt key, a wrong unit, a number without a source, a formula that does not give
+    its value, and so on; the file may not redefine what the catalogue has, except that it may
+    extend a profile. Raises DeriveError for a path that is none.
     """
+    if not isinstance(path, (str, PathLike)):
+        raise DeriveError(f"expected the path of a facts file, found {checks.other(path)}")
     shown = str(path) if str(path).isprintable() and len(str(path)) < 200 else quoted(path)
     data = _parsed(_read(Path(path), shown), shown)
-    return _consistent(_extended(shipped() if onto is None else onto, data, shown), shown)
+    return _consistent(_extended(with_files(onto, ()), data, shown), shown)
+
+
+def with_files(
+    onto: Catalogue | None, files: Iterable[str | PathLike[str]] | str | PathLike[str]
+) -> Catalogue:
+    """`onto` (the shipped catalogue by default) with the facts of each file added, as `load_file`.
+
+    One path stands for itself. Raises DeriveError for what is no catalogue or holds no paths.
+    """
+    if onto is not None and not isinstance(onto, Catalogue):
+        raise DeriveError(f"expected a catalogue, found {checks.other(onto)}")
+    if isinstance(files, (str, PathLike)):
+        files = (files,)
+    if not isinstance(files, Iterable):
+        raise DeriveError(f"expected paths of facts files, found {checks.other(files)}")
+    known = shipped() if onto is None else onto
+    for path in files:
+        known = load_file(path, onto=known)
+    return known
 
 
 def _read(path: Path, shown: str) -> str:
@@ -97,12 +119,14 @@ def _extended(onto: Catalogue, data: Mapping[str, Any], file: str) -> Catalogue:
     _new(names(new_chips.values()), names(onto.chips.values()), Place(file, "chips"))
     new_models = tables.models(given["models"], file, sources)
     _new(names(new_models.values()), names(onto.models.values()), Place(file, "models"))
-    chips = {**onto.chips, **new_chips}
+    chips, models = {**onto.chips, **new_chips}, {**onto.models, **new_models}
+    derived.check(new_chips.values(), chips, Place(file, "chips"))
+    derived.check(new_models.values(), models, Place(file, "models"))
     profiles = tables.profiles(given["profiles"], file, sources, chips, onto.profiles)
     return Catalogue(
         MappingProxyType(sources),
         MappingProxyType(chips),
-        MappingProxyType({**onto.models, **new_models}),
+        MappingProxyType(models),
         MappingProxyType({**onto.profiles, **profiles}),
     )
 

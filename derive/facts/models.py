@@ -19,7 +19,7 @@ from os import PathLike
 
 import sympy as sp
 
-from derive.facts.load import load_file, shipped
+from derive.facts.load import with_files
 from derive.facts.readings import Catalogue, Fact, ModelRecord
 from derive.notation import symbols
 from derive.notation.errors import FactError, unknown
@@ -139,9 +139,7 @@ def model(
     `files` are facts files of the caller's own, added to `catalogue` (the shipped one by default).
     Raises UnknownName for a name that is not there, FactError for a file that does not hold.
     """
-    known = shipped() if catalogue is None else catalogue
-    for path in files:
-        known = load_file(path, onto=known)
+    known = with_files(catalogue, files)
     return _made(known.model(name))
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import sympy as sp
 
+from derive.facts.checks import typed
 from derive.facts.keys import FactKey
 from derive.notation.errors import FactError, UnknownName, unknown
 from derive.notation.quantity import Quantity, Status
@@ -155,6 +156,7 @@ class Catalogue:
 
     def chip(self, name: str) -> ChipRecord:
         """The chip of that name or alias; raises UnknownName, offering names and aliases."""
+        typed(name, "a chip's name", "tpu-v5p")
         found = next((c for c in self.chips.values() if name == c.name or name in c.aliases), None)
         if found is None:
             raise _unknown("chip", name, self.chips.values())
@@ -162,6 +164,7 @@ class Catalogue:
 
     def model(self, name: str) -> ModelRecord:
         """The model of that name or alias; raises UnknownName, offering names and aliases."""
+        typed(name, "a model's name", "llama-3-70b")
         found = next((m for m in self.models.values() if name == m.name or name in m.aliases), None)
         if found is None:
             raise _unknown("model", name, self.models.values())

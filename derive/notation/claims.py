@@ -13,17 +13,33 @@ Trailing zeros of an integer may be placeholders or may be meant, so `round`, `f
 accept the literal if it comes out at any place from its last digit to its last non-zero digit:
 "about 1,800" holds of 1807.6, and never of more than half a unit at that last non-zero digit.
 `times` and percentages take every digit as meant.
+
+A hedge before or after the number is part of the claim:
+
+| hedge | demands, beside the rule |
+| --- | --- |
+| about, roughly, some, around | nothing |
+| exactly, precisely | the literal is the value |
+| nearly, almost | the literal is not below the value |
+| at most, up to; under, below, less than | the value is not above the literal; it is below |
+| at least; over, above, more than | the value is not below the literal; it is above |
+
+Under the last two `round` and `times` round the value to that side. `floor` says that the value is
+an upper bound, rounded down: it takes "at most" as it stands and refuses "at least"; `ceil` is the
+reverse.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.literals import Literal, literal, ordinal
+from derive.notation.literals import Literal, literal, ordinal, unhedged
 from derive.notation.rounding import Exact, fixed, fraction, grouped, multiple
 
 
@@ -33,9 +49,40 @@ def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
     Raises UnknownName for an unknown rule, and DeriveError where the literal is no number, or one
     that the rule does not take (a fraction in words has no digits to round at).
     """
-    if rule_name not in _RULES:
-        raise unknown("claim rule", rule_name, _RULES)
-    return _RULES[rule_name](literal(literal_text), fraction(value))
+    if rule_name not in CLAIM_RULES:
+        raise unknown("claim rule", rule_name, CLAIM_RULES)
+    written, number = literal(literal_text), fraction(value)
+    rule = _sided(rule_name, written)
+    return _RULES[rule](written, number) and _hedged(rule_name, written, number)
+
+
+_SIDES: dict[str, Callable[[Fraction, Fraction], bool]] = {
+    "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "nearly": operator.le,
+}  # fmt: skip
+_BOUNDS = {"floor": ("<", "<="), "ceil": (">", ">=")}
+
+
+def _hedged(rule_name: str, written: Literal, value: Fraction) -> bool:
+    """Whether the value is on the side of the literal that the hedges name."""
+    bound = _BOUNDS.get(rule_name, ())
+    return all(_SIDES[h](value, written.value) for h in written.hedges if h not in bound)
+
+
+def _sided(rule_name: str, written: Literal) -> str:
+    """The rule that rounds to the side that the hedges name; raises DeriveError where the rule is
+    a bound on the other side."""
+    for rule, sides in _BOUNDS.items():
+        if written.hedges.isdisjoint(sides):
+            continue
+        if rule_name in _BOUNDS and rule_name != rule:
+            down = rule_name == "floor"
+            says = "rounds an upper bound down" if down else "rounds a lower bound up"
+            raise DeriveError(f"rule {rule_name} {says}; {quoted(written.text)} is the other bound")
+        # What is rounded down must not be above the value, so a lower bound on it is a floor.
+        if rule_name in ("round", "times"):
+            return f"{rule_name} {'up' if rule == 'floor' else 'down'}"
+    return rule_name
 
 
 def restated(rule_name: str, literal_text: str, value: Exact) -> str:
@@ -43,16 +90,26 @@ def restated(rule_name: str, literal_text: str, value: Exact) -> str:
 
     For the message about a claim that does not hold; raises what `holds` raises.
     """
-    if rule_name not in _RULES:
-        raise unknown("claim rule", rule_name, _RULES)
+    if rule_name not in CLAIM_RULES:
+        raise unknown("claim rule", rule_name, CLAIM_RULES)
+    made = _restated(rule_name, literal_text, value)
+    core, hedges = unhedged(literal_text)
+    with suppress(DeriveError):
+        if literal(made).hedges == hedges and holds(rule_name, made, value):
+            return made
+    made = _restated(rule_name, core, value)
+    return made if rule_name in ("rank", "exact") or not hedges else f"about {made}"
+
+
+def _restated(rule_name: str, literal_text: str, value: Exact) -> str:
     written, number = literal(literal_text), fraction(value)
     if rule_name == "rank":
         return _swapped(written, ordinal(int(number)) if number >= 1 else str(number))
     if rule_name == "unit_fraction":
         return str(Fraction(1, _denominators(number)[0])) if number > 0 else str(number)
-    if rule_name == "exact" or written.kind == "fraction":
-        return str(number)
-    count = _ROUNDINGS[rule_name](number, written.step)
+    if written.kind == "fraction" or (rule_name == "exact" and number % written.step):
+        return f"{number.numerator:,}" if number.denominator == 1 else str(number)
+    count = _ROUNDINGS[_sided(rule_name, written)](number, written.step)
     mantissa = re.match(r"[+\-−]?([0-9,]*)\.?([0-9]*)", written.digits)
     whole, part = mantissa.groups() if mantissa else ("", "")
     digits = fixed(abs(count), -len(part))
@@ -91,7 +148,8 @@ def _ceil(value: Fraction, step: Fraction) -> int:
 
 
 _ROUNDINGS: dict[str, Callable[[Fraction, Fraction], int]] = {
-    "round": multiple, "floor": _floor, "ceil": _ceil, "times": multiple,
+    "round": multiple, "floor": _floor, "ceil": _ceil, "times": multiple, "exact": multiple,
+    "round up": _ceil, "round down": _floor, "times up": _ceil, "times down": _floor,
 }  # fmt: skip
 
 
@@ -103,9 +161,12 @@ def _comes_out(name: str) -> Callable[[Literal, Fraction], bool]:
     return rule
 
 
-def _times(written: Literal, value: Fraction) -> bool:
-    step = next(_steps(written))
-    return multiple(value, step) * step == written.value
+def _times(name: str) -> Callable[[Literal, Fraction], bool]:
+    def rule(written: Literal, value: Fraction) -> bool:
+        step = next(_steps(written))
+        return _ROUNDINGS[name](value, step) * step == written.value
+
+    return rule
 
 
 def _denominators(value: Fraction) -> list[int]:
@@ -140,6 +201,8 @@ def _exact(written: Literal, value: Fraction) -> bool:
 
 _RULES: dict[str, Callable[[Literal, Fraction], bool]] = {
     "round": _comes_out("round"), "floor": _comes_out("floor"), "ceil": _comes_out("ceil"),
-    "unit_fraction": _unit_fraction, "times": _times, "rank": _rank, "exact": _exact,
+    "unit_fraction": _unit_fraction, "times": _times("times"), "rank": _rank, "exact": _exact,
 }  # fmt: skip
 CLAIM_RULES = tuple(_RULES)
+_RULES |= {name: _comes_out(name) for name in ("round up", "round down")}
+_RULES |= {name: _times(name) for name in ("times up", "times down")}

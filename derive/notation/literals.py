@@ -6,7 +6,7 @@ A small grammar reads them into fractions, and keeps what was meant by the last 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal as OneOf
 
@@ -16,11 +16,24 @@ from derive.notation.typed_number import BINARY, SI, SMALL, Numeral
 
 MAX_LENGTH = 120
 
+Hedge = OneOf["=", "<", "<=", ">", ">=", "nearly"]
+_HEDGES: dict[str, Hedge | None] = {
+    "about": None, "roughly": None, "approximately": None, "around": None, "some": None,
+    "close to": None, "just": None, "only": None, "~": None, "≈": None,
+    "nearly": "nearly", "almost": "nearly", "exactly": "=", "precisely": "=",
+    "under": "<", "below": "<", "less than": "<", "fewer than": "<",
+    "at most": "<=", "no more than": "<=", "not more than": "<=", "up to": "<=",
+    "over": ">", "above": ">", "more than": ">",
+    "at least": ">=", "no fewer than": ">=", "no less than": ">=", "not less than": ">=",
+}  # fmt: skip
+_AFTER: dict[str, Hedge] = {
+    "at most": "<=", "or less": "<=", "or fewer": "<=", "at least": ">=", "or more": ">=",
+    "exactly": "=", "precisely": "=",
+}  # fmt: skip
 _HEDGE = re.compile(
-    r"(?:(?:about|roughly|approximately|around|nearly|almost|at most|at least|up to|just|only|over"
-    r"|under|more than|less than|fewer than|some|exactly|close to)\b|[~≈]) *",
-    re.IGNORECASE,
+    rf"(?:({'|'.join(h for h in _HEDGES if h.isascii() and h != '~')})\b|([~≈])) *", re.IGNORECASE
 )
+_TRAILING = re.compile(rf",? ({'|'.join(_AFTER)})$", re.IGNORECASE)
 _REST = re.compile(r"(?:[ -]?[A-Za-zµ/][A-Za-zµ /·'-]*)?")
 _PREFIXED = re.compile(r" ?([kMGTPE]i?|Ki|[mµn])(B|FLOPs?|FLOP|bytes?|s)(?![A-Za-z])")
 _TIMES = re.compile(r" ?(?:x|×|times|-?fold)(?![A-Za-z])")
@@ -54,6 +67,8 @@ class Literal:
     `step` is one unit of its last digit and `widest` one unit of the last digit that must be meant
     (see `Numeral`); `digits` is the text of its digits, empty where it is in words. A fraction
     ("an eighth", "1/8") has no digits to round at. `place` is the rank that it can name, if any.
+    `hedges` say what the number is to the value ("at most", "exactly"; "about" says nothing), and
+    `rest` is what follows it, a unit first, without its prefix; `multiple` is "5x" or "5 times".
     """
 
     text: str
@@ -63,6 +78,9 @@ class Literal:
     kind: OneOf["number", "fraction", "ordinal"] = "number"
     digits: str = ""
     place: int | None = None
+    rest: str = ""
+    hedges: frozenset[Hedge] = frozenset()
+    multiple: bool = False
 
 
 def literal(text: str) -> Literal:
@@ -72,14 +90,24 @@ def literal(text: str) -> Literal:
     """
     if len(text) > MAX_LENGTH:
         raise DeriveError(f"a literal of more than {MAX_LENGTH} characters: {quoted(text)}")
-    core = " ".join(text.split())
-    while (hedge := _HEDGE.match(core)) is not None:
-        core = core[hedge.end() :]
+    core, hedges = unhedged(text)
     core = re.sub(r"^(?:a|an|the) (?=[0-9])", "", core)
     found = _share(text, core) or _numeral(text, core) or _in_words(text, core)
     if found is None:
         raise DeriveError(f"no number in the literal {quoted(text)}")
-    return found
+    return replace(found, hedges=hedges)
+
+
+def unhedged(text: str) -> tuple[str, frozenset[Hedge]]:
+    """`text` without the hedges before and after its number, and what they say."""
+    core, said = " ".join(text.split()), set[Hedge | None]()
+    while (hedge := _HEDGE.match(core)) is not None:
+        said.add(_HEDGES[hedge[0].strip().lower()])
+        core = core[hedge.end() :]
+    while (hedge := _TRAILING.search(core)) is not None:
+        said.add(_AFTER[hedge[1].lower()])
+        core = core[: hedge.start()]
+    return core, frozenset(h for h in said if h is not None)
 
 
 def literal_value(text: str) -> Fraction:
@@ -87,23 +115,24 @@ def literal_value(text: str) -> Fraction:
     return literal(text).value
 
 
-def _rest(text: str, rest: str) -> None:
-    """Refuse what follows a number unless it is mere words: no second number hides in it."""
+def _rest(text: str, rest: str) -> str:
+    """What follows a number; refused unless it is mere words: no second number hides in it."""
     words = re.split(r"[ -]", rest.lower())
     if not _REST.fullmatch(rest) or _WORDS.intersection(words):
         raise DeriveError(f"cannot read {quoted(rest.strip())} in the literal {quoted(text)}")
+    return rest.strip()
 
 
 def _share(text: str, core: str) -> Literal | None:
     found = re.match(r"([0-9]{1,6})/([0-9]{1,6})(?![0-9.,])", core)
     if found is None:
         return None
-    _rest(text, core[found.end() :])
-    return _fraction(text, Fraction(typed_number.exact(found[0])))
+    rest = _rest(text, core[found.end() :])
+    return _fraction(text, Fraction(typed_number.exact(found[0])), rest)
 
 
-def _fraction(text: str, value: Fraction, place: int | None = None) -> Literal:
-    return Literal(text, value, Fraction(0), Fraction(0), "fraction", place=place)
+def _fraction(text: str, value: Fraction, rest: str, place: int | None = None) -> Literal:
+    return Literal(text, value, Fraction(0), Fraction(0), "fraction", place=place, rest=rest)
 
 
 def _numeral(text: str, core: str) -> Literal | None:
@@ -114,12 +143,12 @@ def _numeral(text: str, core: str) -> Literal | None:
     if found := _ORDINAL.match(rest):
         return _numbered(text, number, found[1], rest[found.end() :])
     if found := _PERCENT.match(rest):
-        _rest(text, rest[found.end() :])
+        rest = _rest(text, rest[found.end() :])
         share = number.times(Fraction(1, 100))
         # A percentage has few digits and each is meant: 40% is not any share from 35% to 45%.
-        return Literal(text, share.value, share.step, share.step, digits=number.text)
-    if found := _TIMES.match(rest):
-        rest = rest[found.end() :]
+        return Literal(text, share.value, share.step, share.step, digits=number.text, rest=rest)
+    if times := _TIMES.match(rest):
+        rest = rest[times.end() :]
     elif found := _PREFIXED.match(rest):
         number = number.times((SI | BINARY | SMALL)[found[1]])
         rest = rest[found.end(1) :]
@@ -128,17 +157,19 @@ def _numeral(text: str, core: str) -> Literal | None:
     elif found := re.match(r" (hundred|thousand|million|billion|trillion)\b", rest):
         number = number.times(Fraction(({"hundred": 100} | _GROUPS)[found[1]]))
         rest = rest[found.end() :]
-    _rest(text, rest)
-    return Literal(text, number.value, number.step, number.widest, digits=number.text)
+    return Literal(
+        text, number.value, number.step, number.widest, digits=number.text,
+        rest=_rest(text, rest), multiple=times is not None,
+    )  # fmt: skip
 
 
 def _numbered(text: str, number: Numeral, ending: str, rest: str) -> Literal:
     place = int(number.value) if number.value.denominator == 1 else 0
-    _rest(text, rest)
+    rest = _rest(text, rest)
     if place < 1 or ordinal(place) != f"{place}{ending}":
         raise DeriveError(f"no ordinal: {quoted(text)}")
     one = Fraction(1)
-    return Literal(text, Fraction(place), one, one, "ordinal", number.text, place)
+    return Literal(text, Fraction(place), one, one, "ordinal", number.text, place, rest)
 
 
 def ordinal(place: int) -> str:
@@ -157,21 +188,23 @@ def _in_words(text: str, core: str) -> Literal | None:
     part = words[used].removesuffix("s") if used < len(words) else ""
     part = "half" if part == "halve" else part
     if part in _PARTS and (used or article or part == words[0]):
-        _rest(text, " ".join(words[used + 1 :]))
+        rest = _rest(text, " ".join(words[used + 1 :]))
         place = _PLACES.get(part) if not used else None
-        return _fraction(text, Fraction(count if used else 1, _PARTS[part]), place)
+        return _fraction(text, Fraction(count if used else 1, _PARTS[part]), rest, place)
     if not used:
         if words[0] not in ("first", "second"):
             return None
-        _rest(text, " ".join(words[1:]))
-        place = _PLACES[words[0]]
-        return Literal(text, Fraction(place), Fraction(1), Fraction(1), "ordinal", words[0], place)
+        rest, place, one = _rest(text, " ".join(words[1:])), _PLACES[words[0]], Fraction(1)
+        return Literal(text, Fraction(place), one, one, "ordinal", words[0], place, rest)
     if article and words[0] not in ("hundred", "dozen", *_GROUPS):
         return None
-    _rest(text, " ".join(words[used:]))
+    rest = _rest(text, " ".join(words[used:]))
+    times = words[0] in _MULTIPLES and words[0] != "dozen"
+    times = times or (used < len(words) and words[used] in ("times", "fold"))
     digits = str(count)
     zeros = len(digits) - len(digits.rstrip("0")) if count else 0
-    return Literal(text, Fraction(count), Fraction(1), Fraction(10**zeros))
+    widest = Fraction(10**zeros)
+    return Literal(text, Fraction(count), Fraction(1), widest, rest=rest, multiple=times)
 
 
 def _counted(words: list[str]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ non-breaking space before the unit; TeX has `2{,}550`. Neither ever shows "2.55e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -23,7 +24,16 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SHORT = {"FLOP": "FLOP", "byte": "B", "second": "s"}
 
 Kind = Literal[
-    "integer", "significant", "decimals", "si", "binary", "percent", "exact", "scientific"
+    "integer",
+    "floor",
+    "ceiling",
+    "significant",
+    "decimals",
+    "si",
+    "binary",
+    "percent",
+    "exact",
+    "scientific",
 ]
 
 
@@ -44,6 +54,16 @@ class Rule:
 def integer() -> Rule:
     """The nearest integer: "2,550"."""
     return Rule("integer")
+
+
+def floor() -> Rule:
+    """The value rounded down to an integer, as an upper bound on whole things is printed."""
+    return Rule("floor")
+
+
+def ceiling() -> Rule:
+    """The value rounded up to an integer, as a lower bound on whole things is printed."""
+    return Rule("ceiling")
 
 
 def significant(digits: int, *, trim: bool = False) -> Rule:
@@ -151,6 +171,8 @@ def _parts(value: Exact, rule: Rule, unit: Unit | None) -> tuple[bool, _Shown, s
         raise UnitError(f"percent: expected a share without unit, found {unit}")
     if rule.kind == "exact" and not isinstance(value, (int, Fraction, sp.Rational)):
         raise DeriveError(f"exact: {quoted(value)} is neither a decimal nor a fraction")
+    if rule.kind in ("floor", "ceiling"):
+        number = Fraction(math.floor(number) if rule.kind == "floor" else math.ceil(number))
     shown = _rounded(abs(number), rule, unit)
     if rule.trim and "." in shown.digits:
         shown = replace(shown, digits=shown.digits.rstrip("0").rstrip("."))
@@ -167,7 +189,7 @@ def _rounded(number: Fraction, rule: Rule, unit: Unit) -> _Shown:
     digits = rule.digits
     if rule.kind == "exact":
         return _exact(number)
-    if rule.kind in ("integer", "decimals"):
+    if rule.kind in ("integer", "floor", "ceiling", "decimals"):
         return _Shown(fixed(rounded(number, -digits), -digits))
     if rule.kind == "percent":
         return _Shown(fixed(rounded(number * 100, -digits), -digits))

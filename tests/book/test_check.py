@@ -128,11 +128,36 @@ def test_claims_that_no_longer_hold_are_drift(book, made):
     ]
 
 
-def test_a_given_that_is_not_equal_is_an_error(book):
-    book.write('<< given("g", "four") >>\n', 'chapter.given("g", number(5))')
-    code, _, err = checked(book)
-    assert code == 2
-    assert err.startswith("chapters/06-mesh/chapter.md.j2:1: g is 5, so 'four' does not hold")
+def test_a_given_that_is_no_longer_equal_is_drift(book):
+    book.write('<< given("g", "28,672 chips") >>\n', 'chapter.given("g", number(28673, chip))')
+    code, out, err = checked(book)
+    assert (code, err) == (1, "")
+    assert out.startswith(
+        "chapters/06-mesh/chapter.md.j2:1  g  printed 28,672 chips  derived 28,673 chips\n"
+    )
+    assert out.endswith("edit chapters/06-mesh/chapter.md.j2, then run: python build.py\n")
+    assert book.run() == (
+        2, "", "chapters/06-mesh/chapter.md.j2:1: g is 28,673, so '28,672 chips' does not hold; "
+        "it would be '28,673 chips'\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("template", "figures"),
+    [
+        ("# A\n\nIt has 3 chips.\n", ""),
+        ("# A\n\nIt has << show('x') >> chips.\n", ""),
+        ("# A\n\nIt has << claim('x', '3 slices') >>.\n", "chapter.claim('x', number(3, chip))"),
+    ],
+)
+def test_an_error_is_mended_before_anything_is_built(book, made, template, figures):
+    book.write(template, figures)
+    code, out, err = checked(book)
+    assert (code, out) == (2, "")
+    first, last = err.splitlines()
+    assert first.startswith("chapters/06-mesh/chapter.md.j2:3: ")
+    assert last == "mend the error above, then run: python build.py --check"
+    assert checked(book, "06")[2].endswith("run: python build.py --check 06\n")
 
 
 def test_never_built(book):
@@ -181,10 +206,11 @@ def test_every_chapter_is_checked_and_errors_outrank_drift(book, made):
     made.write_text(made.read_text().replace("2,550\u00a0", "2,551\u00a0"))
     code, out, err = checked(book)
     assert code == 2
-    assert "printed 2,551" in out and out.endswith("run: python build.py\n")
+    assert "printed 2,551" in out and "run:" not in out
     assert err == (
         "chapters/07-b/chapter.md.j2:1: the number '3' is typed in prose: print it by show, "
         "claim, require or given, or declare it as a name\n"
+        "mend the error above, then run: python build.py --check\n"
     )
     assert checked(book, "06")[0] == 1
     assert checked(book, "7")[0] == 2

@@ -104,6 +104,16 @@ def test_a_failure_leaves_every_file_as_it_was(book, monkeypatch, call, error):
     }
 
 
+def test_a_full_disk_names_the_file(book, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    book.write("# A\n")
+    monkeypatch.setattr(os, "fsync", full)
+    expected = "chapters/06-mesh/README.md: No space left on device; nothing was changed\n"
+    assert book.run() == (2, "", expected)
+
+
 def test_an_error_in_one_chapter_writes_none(book):
     book.built("# A\n")
     book.write("# B\n")
@@ -132,7 +142,7 @@ def test_the_readme_is_a_folder(book):
         code, out, err = book.run(*flag)
         assert (code, out) == (2, "")
         tail = "" if flag else "; nothing was changed"
-        assert err == f"chapters/06-mesh: Is a directory{tail}\n"
+        assert err == f"chapters/06-mesh/README.md: Is a directory{tail}\n"
 
 
 def test_files_are_whole_at_every_moment(tmp_path, monkeypatch):

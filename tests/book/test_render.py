@@ -166,7 +166,8 @@ def test_loop_over_names(book):
 )
 def test_claims_are_checked_by_their_rule(book, words, rule, value, holds):
     words = words.removeprefix("comes ")
-    figures = f'chapter.claim("c", number("{value}"), "{rule}")'
+    unit = "token" if "tokens" in words else "one"
+    figures = f'chapter.claim("c", number("{value}", {unit}), "{rule}")'
     template = f'One.\n\n<< claim("c", "{words}") >> << derived >>\n'
     if holds:
         assert f"{words} <sup>" in book.built(template, figures)
@@ -234,7 +235,9 @@ def test_stated_requirement(book):
 def test_givens_equal_their_words(book, value, words, holds):
     from fractions import Fraction
 
-    figures = f'from fractions import Fraction\nchapter.given("g", number({Fraction(value)!r}))'
+    unit = "token" if "tokens" in words else "one"
+    given = f'chapter.given("g", number({Fraction(value)!r}, {unit}))'
+    figures = f"from fractions import Fraction\n{given}"
     template = f'<< given("g", "{words}") >>\n'
     if holds:
         assert words in book.built(template, figures)

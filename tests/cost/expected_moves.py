@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from derive.notation.symbols import B, D, E, F, X, Y, e, e_g
+from derive.notation.symbols import B, D, E, F, H, K, T, X, Y, e, e_g
 
 AG, RS, AR, A2A = "all_gather", "reduce_scatter", "all_reduce", "all_to_all"
 Expected = tuple[str, str, str, sp.Expr]
@@ -203,6 +203,24 @@ ROWS = (
             (AG, "dOut", "Y", e * B * F),
         ),
         "Y on F bars the scatter over X: all-reduce, Y to B, slice; dW gathers dOut the rest of it",
+        rule5=True,
+    ),
+    Row(
+        "In[B_X, T, D] . W[D, F] -> Out[B, T_X, F]",
+        ((A2A, "Out", "X", e * B * T * F),),
+        (
+            (A2A, "dIn", "X", e * B * T * D),
+            (AG, "In", "X", e * B * T * D),
+            (AG, "dOut", "X", e * B * T * F),
+        ),
+        "dW sums over B and T, split by X on one operand each: rule 2 gathers both, dW is whole",
+        rule5=True,
+    ),
+    Row(
+        "In[B, K_X, H] . W[K, H_X, D] -> Out[B, D]",
+        ((AG, "In", "X", e * B * K * H), (AG, "W", "X", e * K * H * D)),
+        ((A2A, "dIn", "X", e * B * K * H), (A2A, "dW", "X", e_g * K * H * D)),
+        "X on two summed dimensions: rule 2 gathers both; dIn comes out as H_X and dW as K_X",
         rule5=True,
     ),
 )

@@ -51,6 +51,10 @@ AWKWARD = {
     "experts, batch split twice": "In[E_X, B, D] . W[E_XY, D, F] . V[E, F, D] -> Out[E_Y, B_X, D]",
     "heads": "In[B_X, D] . W_q[D, K_Y, H] -> Q[B_X, K_Y, H] . W_o[K_Y, H, D] -> Out[B_X, D_Y]",
     "two summed dimensions": "In[B, K_X, H_Y] . W[K_Y, H_X, D] -> Out[B_X, D]",
+    "one axis on two summed dimensions": "In[B, K_X, H] . W[K, H_X, D] -> Out[B, D]",
+    "gradient summed over B_X and T_X": "In[B_X, T, D] . W[D, F] -> Out[B, T_X, F]",
+    "gradient summed over B_XY and T_YX": "In[B_XY, T, D] . W[D, F] -> Out[B, T_YX, F]",
+    "gradient summed over B_X and T_Y": "In[B_X, T, D] . W[D_Z, F] -> Out[B, T_Y, F_Z]",
     "three products": "In[B_X, D] . A[D, F_Y] . C[F_Y, H_Z] . W[H_X, D] -> Out[B_X, D_Y]",
     "gate as written": "In[B_X, D] . W_a[D, F_Y] * W_b[D, F_Y] * W_c[D, F_Y] -> T[B, F_X] "
     ". W_out[F, D] -> Out[B, D]",

@@ -37,7 +37,7 @@ basis = "one-way per chip, through the switches of a node"
 source = "Lab"
 where = "sheet 2"
 status = "derived"
-formula = "18 links of 25e9"
+formula = "18 * 25e9"
 read = 2026-02-01
 """
 MODEL = """\
@@ -61,16 +61,6 @@ where = "sheet 3"
 status = "assumed"
 """
 GOOD = SOURCE + CHIP + "\n" + MODEL
-
-
-@pytest.fixture
-def write(tmp_path):
-    def made(content, name="my.toml"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return made
 
 
 def test_a_file_adds_chips_and_models(write):
@@ -269,43 +259,6 @@ def test_a_bad_shape(write, value, said):
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("value = ", "expected TOML, found: Invalid value (at end of document)"),
-        ("[chips\n", "expected TOML"),
-        ("a = 1\na = 2", "expected TOML"),
-        ("a = " + "9" * 5000, "a number out of range"),
-        ("a = 1e99999999999999999999999", "found"),
-        ("a = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
-        (b"\xff\xfe\x00\x01", "expected TOML text in UTF-8"),
-        (b"\x00" * 100, "expected TOML"),
-        (b"#" * (2**20 + 1), "at most 1048576 bytes"),
-        ("", "expected at least one of [sources], [chips], [models], [profiles]"),
-        ("chips = 3", "chips: expected a table, found 3"),
-        ("chips = []", "chips: expected a table, found an array"),
-    ],
-)
-def test_a_file_that_is_no_facts_file(write, content, said):
-    path = write(content)
-    with pytest.raises(FactError) as caught:
-        facts.load_file(path)
-    assert str(caught.value).startswith(f"{path}:")
-    assert said in str(caught.value)
-
-
-def test_a_file_that_cannot_be_read(tmp_path):
-    for path, said in [
-        (tmp_path / "none.toml", "found no file"),
-        (tmp_path, "found a directory"),
-        ("/dev/zero", "found something else"),
-        ("a\0b", "found no file"),
-        (tmp_path / ("n" * 5000), "found"),
-    ]:
-        with pytest.raises(FactError, match=said):
-            facts.load_file(path)
-
-
 HOSTILE = "__import__('pathlib').Path('{0}').touch()"
 
 
@@ -313,8 +266,10 @@ def test_text_is_never_executed(write, tmp_path, monkeypatch):
     monkeypatch.setattr("sympy.parsing.sympy_parser.parse_expr", lambda *_, **__: 1 / 0)
     mark = tmp_path / "mark"
     code = HOSTILE.format(mark)
-    for old in ('"dense peak per chip"', '"sheet 1"', '"18 links of 25e9"', '"My model"'):
+    for old in ('"dense peak per chip"', '"sheet 1"', '"My model"'):
         facts.load_file(write(GOOD.replace(old, f'"{code} per chip"')))
+    with pytest.raises(FactError, match="formula"):
+        facts.load_file(write(GOOD.replace('"18 * 25e9"', f'"{code}"')))
     for old in (VALUE, "layers = 2"):
         name = old.partition(" ")[0]
         with pytest.raises(FactError, match=f"{name}: expected a number, found the text"):

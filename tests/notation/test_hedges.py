@@ -1,0 +1,107 @@
+"""Hedges: "at most", "exactly" and their like are checked as part of the claim."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from derive.notation.claims import holds, restated
+from derive.notation.errors import DeriveError
+from derive.notation.literals import literal_value
+
+Q = Fraction
+numbers = st.fractions(0, 10**7, max_denominator=1000)
+literals = st.one_of(
+    st.integers(0, 10**7).map(lambda n: f"{n:,}"),
+    st.integers(0, 10**4).map(lambda n: f"{n}000"),
+    st.decimals(0, 1000, places=2).map(str),
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "value", "true"),
+    [
+        ("round", "at most 113", Q("113.39"), False),
+        ("round", "113 at most", Q("113.39"), False),
+        ("round", "113 tokens or fewer", Q("113.39"), False),
+        ("round", "under 113", Q("113.39"), False),
+        ("round", "below 113", 113, False),
+        ("round", "no more than 113", 113, True),
+        ("round", "at most 114", Q("113.39"), True),
+        ("round", "just under 114", Q("113.39"), True),
+        ("round", "less than 120", Q("113.39"), True),
+        ("round", "less than 300", Q("113.39"), False),
+        ("round", "exactly 113 tokens", Q("113.39"), False),
+        ("round", "exactly 113 tokens", 113, True),
+        ("round", "precisely 113.39", Q("113.39"), True),
+        ("round", "over 113", Q("113.39"), True),
+        ("round", "at least 114", Q("113.51"), False),
+        ("round", "at least 113", Q("113.51"), True),
+        ("round", "more than 113", 113, False),
+        ("round", "nearly 113", Q("113.39"), False),
+        ("round", "almost 114", Q("113.6"), True),
+        ("round", "almost 115", Q("113.6"), False),
+        ("round", "some 113", Q("113.39"), True),
+        ("floor", "at most about 9B parameters", Q("9.6e9"), True),
+        ("floor", "up to about 11-way", Q("11.24"), True),
+        ("floor", "exactly 9B", Q("9.6e9"), False),
+        ("ceil", "at least 7", Q("6.2"), True),
+        ("unit_fraction", "exactly an eighth", Q("0.1334"), False),
+        ("unit_fraction", "exactly an eighth", Q("0.125"), True),
+        ("unit_fraction", "under an eighth", Q("0.1334"), False),
+        ("unit_fraction", "over an eighth", Q("0.1334"), True),
+        ("times", "at most 2x", Q("2.258"), False),
+        ("times", "at least 2x", Q("2.258"), True),
+        ("exact", "at most 1,024-way", 1024, True),
+        ("exact", "under 1,024", 1024, False),
+        ("rank", "exactly 5th", 5, True),
+    ],
+)
+def test_hedges_are_part_of_the_claim(rule: str, text: str, value: Fraction, true: bool) -> None:
+    assert holds(rule, text, value) == true
+    if not true:
+        assert holds(rule, restated(rule, text, value), value)
+
+
+@pytest.mark.parametrize(("rule", "text"), [("floor", "at least 9B"), ("ceil", "under 9B")])
+def test_a_bound_is_not_the_other_bound(rule: str, text: str) -> None:
+    with pytest.raises(DeriveError, match=f"rule {rule} rounds"):
+        holds(rule, text, Q("9.6e9"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "value", "text_again"),
+    [
+        ("round", "at most 113", Q("113.39"), "at most 114"),
+        ("round", "over 115 tokens", Q("113.39"), "over 113 tokens"),
+        ("round", "exactly 113 tokens", Q("113.39"), "about 113 tokens"),
+        ("unit_fraction", "exactly an eighth", Q("0.1334"), "about 1/8"),
+        ("exact", "28,672", 28673, "28,673"),
+        ("exact", "96 GB", 95 * 10**9, "95 GB"),
+        ("exact", "70B", Q("70.5e9"), "70,500,000,000"),
+    ],
+)
+def test_restated_with_its_hedge(rule: str, text: str, value: Fraction, text_again: str) -> None:
+    assert restated(rule, text, value) == text_again
+
+
+SIDES = st.sampled_from(["at most", "under", "at least", "over", "nearly", "exactly", "up to"])
+
+
+@given(st.sampled_from(["round", "floor", "ceil", "times"]), SIDES, literals, numbers)
+def test_a_restated_claim_holds(rule: str, hedge: str, text: str, value: Fraction) -> None:
+    try:
+        made = restated(rule, f"{hedge} {text}", value)
+    except DeriveError:
+        return  # a bound on the other side
+    assert holds(rule, made, value)
+
+
+@given(st.sampled_from(["round", "times"]), SIDES, literals, numbers)
+def test_a_hedge_is_never_untrue(rule: str, hedge: str, text: str, value: Fraction) -> None:
+    if holds(rule, f"{hedge} {text}", value):
+        stated = literal_value(text)
+        side = {"exactly": stated == value, "under": value < stated, "over": value > stated}
+        upper = hedge in ("at most", "nearly", "up to")
+        assert side.get(hedge, value <= stated if upper else value >= stated)

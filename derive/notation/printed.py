@@ -16,7 +16,7 @@ import sympy as sp
 from derive.notation.errors import DeriveError, UnitError, quoted
 from derive.notation.rounding import Exact, fixed, fraction, grouped, magnitude, rounded
 from derive.notation.typed_number import BINARY, SI, SMALL
-from derive.notation.units import Unit, one, second
+from derive.notation.units import Unit, one, parameter, second
 
 MINUS = "\u2212"
 NO_BREAK = "\u00a0"
@@ -201,7 +201,9 @@ def _rounded(number: Fraction, rule: Rule, unit: Unit) -> _Shown:
         return _scientific(number, digits)
     if rule.kind == "binary":
         return _binary(number, digits)
-    return _si(number, digits, small=unit.dimension == second)
+    scaled = _si(number, digits, small=unit.dimension == second)
+    # The trade counts parameters in billions: 70.6B, not 70.6G.
+    return replace(scaled, prefix="B") if scaled.prefix == "G" and unit == parameter else scaled
 
 
 def _exact(number: Fraction) -> _Shown:

@@ -15,7 +15,7 @@ from derive.notation.literals import literal, literal_value
 from derive.notation.printed import Rule, printed, printed_tex
 from derive.notation.rounding import fraction, magnitude, multiple
 from derive.notation.typed_number import BINARY, PREFIXES, SI
-from derive.notation.units import byte, chip, day, flop, label, one, second, token
+from derive.notation.units import byte, chip, day, flop, label, one, parameter, second, token
 
 Q = Fraction
 RULES = [
@@ -254,3 +254,9 @@ def test_rules_refuse_what_they_cannot_write() -> None:
             make(0)
     with pytest.raises(DeriveError):
         p.decimals(-1)
+
+
+def test_parameters_are_counted_in_billions() -> None:
+    assert p.printed(70_553_706_496, p.si(3), parameter) == "70.6B\u00a0parameters"
+    assert p.printed(671 * 10**9, p.si(3), token) == "671G\u00a0tokens"
+    assert p.printed(15 * 10**12, p.si(2), parameter) == "15T\u00a0parameters"

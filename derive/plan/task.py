@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import sympy as sp
@@ -184,8 +184,13 @@ def _rounded_parameters(model: Model) -> dict[sp.Symbol, Quantity]:
     return {}
 
 
+@lru_cache(maxsize=1024)  # models that differ in one term share all the others
+def _symbols(expr: sp.Expr) -> frozenset[sp.Symbol]:
+    return frozenset(expr.free_symbols)
+
+
 def _check(made: Task) -> None:
-    needed = set().union(*(term.expr.free_symbols for term in made.step.definitions))
+    needed = set().union(*(_symbols(term.expr) for term in made.step.definitions))
     needed |= {v.C, v.T_min, v.K, v.G}
     known = {v.find(term.name) for term in made.step.definitions}
     missing = sorted(needed - known - set(made.values) - {*DEGREES, v.b_seq}, key=v.rank)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import sympy as sp
 
 from derive import Quantity, number
-from derive.book import percent
+from derive.book import percent, si
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.units import one, token
@@ -56,6 +56,7 @@ chapter.shown("llama3-batch-ramp-end", ramp[1], cite="P-Llama3")
 # What the search makes of it: with the layers padded to a whole number for each stage.
 theirs = at(PADDED_405, 8, 1, 16)
 chapter.claim("padded-layers", theirs.known[v.L], "exact")
+chapter.shown("padded-parameters", PADDED_405.task.values[v.P], si(3))
 chapter.shown("padded-mfu", theirs.mfu, percent())
 chapter.shown("padded-bubble", theirs.share("bubble"), percent())
 place = PADDED_405.rank(8, 1, 16)

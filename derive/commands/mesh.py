@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterable
 from typing import Any
 
-from derive.notation.errors import DeriveError, quoted
-from derive.plan.mesh import Mesh, mesh
+from derive.notation.errors import DeriveError, quoted, unknown
+from derive.plan.mesh import Mesh, Regrouped, mesh, regrouped
 
 SHOWN = 4
 
@@ -47,21 +48,46 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     }
     if coordinates is not None:
         data["coordinates"] = coordinates
-    return data, "\n".join(_lines(of, rank))
+    lines = _lines(of, rank)
+    if options.experts is not None:
+        experts = _experts(of, options.experts)
+        data["experts"] = {
+            "groups": {axis: [list(g) for g in experts.groups(axis)] for axis in experts.axes},
+            "inside_node": {axis: experts.inside_node(axis) for axis in experts.axes},
+        }
+        shape = " x ".join(f"{name}={size}" for name, size in experts.sizes.items())
+        lines += [f"the same cards for a mixture-of-experts layer: {shape}"]
+        lines += _groups(experts, experts.axes)
+    return data, "\n".join(lines)
+
+
+def _experts(of: Mesh, text: str) -> Regrouped:
+    sizes = sizes_of(text, "--experts")
+    for name in sizes:
+        if name not in ("etp", "ep"):
+            raise unknown("axis of --experts", name, ("etp", "ep"))
+    return regrouped(of, **sizes)
 
 
 def _lines(of: Mesh, rank: int | None) -> list[str]:
     nodes = -(-of.cards // of.cards_per_node)
     shape = " x ".join(f"{name}={size}" for name, size in of.axes)
     lines = [f"{of.cards} cards on {nodes} node{'s'[: nodes != 1]}, innermost first: {shape}"]
-    width = max(len(name) for name in of.sizes)
-    for axis in of.sizes:
+    lines += _groups(of, of.sizes)
+    if rank is not None:
+        at = " ".join(f"{name}={index}" for name, index in of.coordinates(rank).items())
+        lines.append(f"rank {rank} is at {at}")
+    return lines
+
+
+def _groups(of: Mesh | Regrouped, axes: Iterable[str]) -> list[str]:
+    """A line for each axis: its groups, the first few, and whether they stay in a node."""
+    lines = []
+    width = max(len(name) for name in axes)
+    for axis in axes:
         groups = of.groups(axis)
         shown = " ".join(str(list(group)) for group in groups[:SHOWN])
         more = " ..." if len(groups) > SHOWN else ""
         where = "inside a node" if of.inside_node(axis) else "across nodes"
         lines.append(f"{axis:<{width}}  {len(groups)} groups {where}: {shown}{more}")
-    if rank is not None:
-        at = " ".join(f"{name}={index}" for name, index in of.coordinates(rank).items())
-        lines.append(f"rank {rank} is at {at}")
     return lines

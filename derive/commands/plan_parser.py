@@ -74,6 +74,12 @@ def add_mesh_parser(commands: Any, once: type[Action]) -> None:
         help="axes from the inside out (tp,cp,dp,pp or tp-cp-dp-pp), megatron, torchtitan, llama3",
     )
     parser.add_argument("--rank", action=once, metavar="R", help="a rank to locate")
+    parser.add_argument(
+        "--experts",
+        action=once,
+        metavar="SIZES",
+        help="the same cards regrouped for experts, such as ep=4 or etp=2,ep=4",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 

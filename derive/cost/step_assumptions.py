@@ -31,7 +31,7 @@ CORRECTIONS: Mapping[str, str] = MappingProxyType(
         "two_level": "gradients are reduced inside nodes first, then across them",
         "zigzag": "a causal sequence is balanced only when cut into 2c equal pieces",
         "any_chunk": "no least chunk for the ring, since its exposed part is priced",
-        "exact_parameters": "parameters are counted from the shapes, not rounded",
+        "exact_parameters": "parameters are counted from the shapes, and the chip is read as it is",
         "wide_grid": "divisors of the layers as stages, more context ranks, micro-batches up to 4",
     }
 )  # fmt: skip

@@ -16,8 +16,8 @@ AXES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
 ORDERS: Mapping[str, tuple[str, ...]] = {
     # The order string of --order in Megatron-LM, from the inside out.
     "megatron": ("tp", "cp", "ep", "dp", "pp"),
-    # torchtitan passes its names to init_device_mesh from the outside in.
-    "torchtitan": ("tp", "cp", "dp_shard", "dp_replicate", "pp"),
+    # torchtitan names its axes from the outside in; data parallelism is one of them, or two.
+    "torchtitan": ("tp", "cp", "dp", "dp_shard", "dp_replicate", "pp"),
     # [TP, CP, PP, DP], the paper of Llama 3 [P-Llama3].
     "llama3": ("tp", "cp", "pp", "dp"),
 }

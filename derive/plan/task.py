@@ -143,6 +143,8 @@ def facts_of(
     found: dict[sp.Symbol, Quantity] = {}
     if chip is not None:
         found |= {s: q for s, q in chip.bindings().items() if s in SETTABLE}
+        if "exact_parameters" not in assumptions:
+            found |= _rounded_chip(chip)
     if model is not None:
         found |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
         if "exact_parameters" not in assumptions:
@@ -154,6 +156,21 @@ def facts_of(
         unit = v.unit_of_symbol(symbol)
         found[symbol] = number(value, unit, symbol.name, status="assumed")
     return found
+
+
+def _rounded_chip(chip: Chip) -> dict[sp.Symbol, Quantity]:
+    """The readings of the notebook, which its assumptions fix whatever the chip's profile, unless
+    the caller has overridden the fact by name."""
+    overridden = {change.key for change in chip.overrides}
+    return {
+        fact.key.symbol: fact.quantity(reading)
+        for fact in chip.facts
+        for reading in fact.readings
+        if reading.source == SOURCE_OF_NOTEBOOK
+        and fact.key.symbol in SETTABLE
+        and fact.key.name not in overridden
+        and (not fact.key.precision or fact.key.name == "bf16")
+    }
 
 
 def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:

@@ -103,9 +103,19 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert capsys.readouterr() == ("", "derive: interrupted\n")
 
 
+# A process that was started in the background ignores the signal unless it is told not to.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import derive.cli as c
+print(1, flush=True)
+c.main([])
+"""
+
+
 def test_a_signal_leaves_no_traceback() -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", "import derive.cli as c; print(1, flush=True); c.main([])"],
+        [sys.executable, "-c", INTERRUPTIBLE],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
     ) as child:  # fmt: skip
         assert child.stdout is not None and child.stdin is not None and child.stderr is not None

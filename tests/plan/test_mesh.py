@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations, product
 
 import numpy as np
 import pytest
 
+from derive.cli import main
 from derive.notation.errors import DeriveError
 from derive.plan.mesh import from_outside_in, mesh, regrouped
 
@@ -113,3 +115,21 @@ def test_what_is_no_mesh_is_refused_in_one_line(make, told):
     with pytest.raises(DeriveError, match=told) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def test_the_names_of_torchtitan_with_one_data_axis() -> None:
+    sizes = {"dp": 2, "pp": 2, "tp": 2, "cp": 2}
+    by_name = mesh(sizes, 8, "torchtitan")
+    assert by_name == from_outside_in(("pp", "dp", "cp", "tp"), (2, 2, 2, 2), 8)
+
+
+def test_experts_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["mesh", "--sizes", "tp=2,cp=2,dp=2,pp=2", "--cards-per-node", "8"]
+    assert main([*sizes, "--experts", "ep=4", "--json"]) == 0
+    experts = json.loads(capsys.readouterr().out)["experts"]
+    assert experts["groups"]["ep"] == [[4 * n + i for i in range(4)] for n in range(4)]
+    assert experts["inside_node"] == {"etp": True, "ep": True, "edp": True, "pp": False}
+    assert main([*sizes, "--experts", "ep=3"]) == 2
+    assert "does not divide the 8 cards of a stage" in capsys.readouterr().err
+    assert main([*sizes, "--experts", "tp=2"]) == 2
+    assert "unknown axis of --experts 'tp'; did you mean etp" in capsys.readouterr().err

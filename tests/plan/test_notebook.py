@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 from cases import LINES, PARTS, SEARCHES, of_notebook
 
+from derive.cost.step_assumptions import NOTEBOOK
+from derive.facts import chip, model
+from derive.notation import symbols as v
+from derive.notation.quantity import number
+from derive.notation.units import flop, second
 from derive.plan import notebook
 from derive.plan.batch import search_all
 from derive.plan.search import search
+from derive.plan.task import task
 
 ALSO = [[(8, 1, 1), (8, 1, 4)], [(8, 1, 1)], [(1, 1, 1)], [], []]
 
@@ -67,3 +73,15 @@ def test_exact_ties_stand_in_the_order_of_enumeration():
 def test_the_first_plans_are_those_of_the_whole_ranking(top):
     task = of_notebook("70b-64-128k")
     assert search(task, top=top).plans() == search(task).plans(top)
+
+
+def test_the_notebook_fixes_the_peak_under_every_profile() -> None:
+    for profile in ("scaling-book", "vendor", "notebook"):
+        of = task(
+            model("llama-3-70b"), chip("h100", profile=profile),
+            cards=64, seq=8192, batch=512, assumptions=NOTEBOOK,
+        )  # fmt: skip
+        assert of.values[v.C].value == 989 * 10**12
+    stated = chip("h100", override={"bf16": number(10**15, flop / second)})
+    of = task(model("llama-3-70b"), stated, cards=64, seq=8192, batch=512, assumptions=NOTEBOOK)
+    assert of.values[v.C].value == 10**15

@@ -24,7 +24,7 @@ from derive.facts.readings import Catalogue, Fact, ModelRecord
 from derive.notation import symbols
 from derive.notation.errors import FactError, unknown
 from derive.notation.quantity import Quantity, Status, evaluated
-from derive.notation.symbols import D, F, G, H, K, L, V, rank, unit_of_symbol
+from derive.notation.symbols import D, F, G, H, K, L, V, n_F, n_V, rank, unit_of_symbol
 from derive.notation.units import parameter
 
 _SYMBOLS = {
@@ -73,20 +73,30 @@ class Model:
         """Three where gated, else two."""
         return 3 if self.gated else 2
 
+    @property
+    def part_formulas(self) -> dict[str, sp.Expr]:
+        """The parameters of each part in the vocabulary's symbols: the one statement of the count.
+
+        n_F is the number of feed-forward matrices, n_V that of tables of the vocabulary's size.
+        """
+        norms = self.norms_per_layer * L + (1 if self.final_norm else 0)
+        return {
+            "embedding": D * V,
+            "attention": L * (2 * D * K * G * H + 2 * D * K * H),
+            "feed_forward": L * n_F * D * F,
+            "norms": D * norms,
+            "head": (n_V - 1) * D * V,
+        }
+
     @cached_property
     def parts(self) -> tuple[tuple[str, Quantity], ...]:
         """The parameters of each part, computed from the shapes: (name, quantity) in order."""
         given = self._shapes
-        norms = self.norms_per_layer * L + (1 if self.final_norm else 0)
-        formulas = {
-            "embedding": D * V,
-            "attention": L * (2 * D * K * G * H + 2 * D * K * H),
-            "feed_forward": L * self.feed_forward_matrices * D * F,
-            "norms": D * norms,
-            "head": sp.Integer(0) if self.tied_embeddings else D * V,
-        }
+        tables = 1 if self.tied_embeddings else 2
+        counts = {n_F: sp.Integer(self.feed_forward_matrices), n_V: sp.Integer(tables)}
         return tuple(
-            (name, evaluated(formula, given, parameter, name)) for name, formula in formulas.items()
+            (name, evaluated(formula.xreplace(counts), given, parameter, name))
+            for name, formula in self.part_formulas.items()
         )
 
     @cached_property

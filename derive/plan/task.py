@@ -175,9 +175,7 @@ def _rounded_chip(chip: Chip) -> dict[sp.Symbol, Quantity]:
 
 def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:
     """The parameters that the shapes among `bound` make; those left out are the model's own."""
-    norms = model.norms_per_layer * v.L + (1 if model.final_norm else 0)
-    layer = 2 * v.D * v.K * v.H * (v.G + 1) + v.n_F * v.D * v.F
-    formula = v.L * layer + v.n_V * v.D * v.V + norms * v.D
+    formula = sp.Add(*model.part_formulas.values())
     return evaluated(formula, bound, v.unit_of_symbol(v.P), "P")
 
 

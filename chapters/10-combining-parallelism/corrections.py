@@ -6,10 +6,11 @@ from derive import number
 from derive.book.tables import Cell
 from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, step_assumptions
 from derive.notation.units import one
+from derive.plan.few import search_few
 from derive.plan.plans import Plan, plan_of
+from derive.plan.task import Task
 
 from .common import CASES, FOUND, asked, chapter, pc, q, whole
-from .ranking import first_plan
 
 SEARCHES = ("70b-64-8k", "70b-64-128k")
 
@@ -18,6 +19,11 @@ def degrees(plan: Plan) -> str:
     """The degrees of a plan in short."""
     micro = f", micro-batches of {plan.micro_batch}" if plan.micro_batch > 1 else ""
     return f"TP{plan.tp} CP{plan.cp} PP{plan.pp} DP{plan.dp}{micro}"
+
+
+def first_plan(task: Task) -> Plan:
+    """The plan that the search ranks first."""
+    return search_few(task, top=1).plan(1)
 
 
 BEFORE = {key: FOUND[key].plan(1) for key in SEARCHES}

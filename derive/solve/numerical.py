@@ -7,6 +7,7 @@ search on its logarithm, along which loads are convex. The answer says that it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from math import exp, isfinite, log
 
 import sympy as sp
@@ -61,7 +62,8 @@ def numerical(
         widest = _with_values(other, bound, keep={trial})
     function = _largest(known, trial, free, widest)
     direction, at = _crossing(function, str(asked))
-    value = sp.Rational(f"{at:.{DIGITS}g}")
+    rounded = Fraction(f"{at:.{DIGITS}g}")
+    value = sp.Rational(rounded.numerator, rounded.denominator)
     shown = with_torus_axes(bound)
     used = sorted({s for load in loads for s in load.free_symbols if s in shown}, key=v.rank)
     inputs = tuple((s.name, shown[s]) for s in used)

@@ -31,7 +31,7 @@ from derive.solve.feasible import FEASIBLE_DEFAULT
 from derive.solve.numerical import numerical
 from derive.solve.optimum import optimum
 from derive.solve.question import question
-from derive.solve.steps import Step, steps
+from derive.solve.steps import Step, prove, steps
 from derive.solve.threshold import Threshold, threshold
 
 
@@ -148,7 +148,7 @@ def _threshold(
         "assumptions": _assumptions(asked),
         "inputs": input_rows(*(side.quantity for side in sides)),
         "missing": missing,
-        "steps": [step_row(step) for step in derivation],
+        "steps": [step_row(step, prove(step)) for step in derivation],
     }
     lines = [str(found)]
     if show_steps:
@@ -199,7 +199,7 @@ def _best(asked: Asked, derive_it: bool) -> tuple[dict[str, Any], str]:
         "assumptions": _assumptions(asked),
         "inputs": input_rows(answer.quantity) if answer else [],
         "missing": missing,
-        "steps": [step_row(step) for step in derivation],
+        "steps": [step_row(step, prove(step)) for step in derivation],
     }
     lines = [str(found)]
     lines += derivation_lines(derivation) if derivation else []

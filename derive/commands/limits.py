@@ -8,7 +8,7 @@ from typing import Any
 import sympy as sp
 
 from derive.commands.inputs import catalogue_of
-from derive.commands.rows import input_rows, plain
+from derive.commands.rows import input_rows, plain, step_row
 from derive.cost.step_assumptions import StepAssumptions, step_assumptions
 from derive.cost.strategies import STRATEGIES
 from derive.facts import chip, model
@@ -19,7 +19,7 @@ from derive.notation.parse import ratio
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
 from derive.notation.typed_quantity import assignment
-from derive.plan.limit_steps import LimitStep, limit_steps
+from derive.plan.limit_steps import limit_steps
 from derive.plan.limits import LIMITS, Limit, filled, limit
 from derive.plan.task import DEGREES, facts_of
 
@@ -68,7 +68,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         "assumptions": told,
         "inputs": input_rows(answer) if answer else [],
         "missing": [s.name for s in missing],
-        "steps": [_row(step) for step in derivation],
+        "steps": [step_row(step, step.proved) for step in derivation],
     }
     lines = [str(found), f"  so that {found.claim}"]
     if options.steps:
@@ -190,13 +190,3 @@ def _other_form(
         return [f"  with --{other}: {also}, which needs {needs} as well"]
     number = shown(also.on(values).value, v.unit_of_symbol(also.asked))
     return [f"  with --{other}: {also.direction} {number}"]
-
-
-def _row(step: LimitStep) -> dict[str, str]:
-    return {
-        "kind": step.kind,
-        "words": step.words,
-        "claim": step.text,
-        "latex": step.latex,
-        "proved": step.proved,
-    }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from derive.notation.quantity import Quantity
 from derive.solve.steps import Step, prove
+
+if TYPE_CHECKING:
+    from derive.plan.limit_steps import LimitStep
 
 
 def derivation_lines(derivation: Sequence[Step]) -> list[str]:
@@ -24,14 +27,14 @@ def plain(quantity: Quantity | None) -> float | int | None:
     return int(quantity.value) if quantity.value.is_Integer else float(quantity.value)
 
 
-def step_row(step: Step) -> dict[str, str]:
+def step_row(step: Step | LimitStep, proved: str) -> dict[str, str]:
     """A step of a derivation with how it was proved."""
     return {
         "kind": step.kind,
         "words": step.words,
         "claim": step.text,
         "latex": step.latex,
-        "proved": prove(step),
+        "proved": proved,
     }
 
 

@@ -6,7 +6,7 @@ import sympy as sp
 
 from derive import number
 from derive.book import percent
-from derive.book.tables import Cell
+from derive.book.mesh_drawing import MeshDrawing
 from derive.notation import symbols as v
 from derive.plan.mesh import ORDERS, Mesh, from_outside_in, mesh, ordered
 
@@ -78,24 +78,11 @@ chapter.table(
 )
 
 
-def drawn() -> list[list[Cell]]:
-    """The mesh as rows of tensor pairs: a row for each stage and replica, a column for each cp."""
-    rows: list[list[Cell]] = []
-    for pp in range(2):
-        for dp in range(2):
-            pairs = [
-                " ".join(
-                    f"{EXAMPLE.rank({'pp': pp, 'dp': dp, 'cp': cp, 'tp': tp}):>2}"
-                    for tp in range(2)
-                )
-                for cp in range(2)
-            ]
-            first = EXAMPLE.rank({"pp": pp, "dp": dp})
-            rows.append([f"`{first // NODE}`", f"`{pp}`", f"`{dp}`", *(f"`{x}`" for x in pairs)])
-    return rows
-
-
-chapter.table("mesh", "Node | Stage (pp) | Replica (dp) | cp = `0` | cp = `1`", drawn(), "cccll")
+chapter.plot(
+    "mesh",
+    MeshDrawing(EXAMPLE, RANK),
+    alt="The cards of the example in nodes and tensor groups, with the other groups of one card",
+)
 
 # Orders.
 named = from_outside_in(("pp", "dp", "cp", "tp"), (2, 2, 2, 2), NODE)

@@ -12,6 +12,7 @@ from derive.book import tables
 from derive.book.figures import Figure, compared, quantity_of
 from derive.book.formulas import Condition, Derivation, Formula, StepLike, latex_of, steps_of
 from derive.book.marks import checked
+from derive.book.mesh_drawing import MeshDrawing
 from derive.book.plots import Bars, Drawing, Plot
 from derive.book.tables import Cell, Table
 from derive.notation.claims import CLAIM_RULES
@@ -185,10 +186,12 @@ class Chapter:
         self._add(self.tables, "table", name, tables.table(name, titles, rows, align))
 
     def plot(self, name: str, plot: Drawing, alt: str) -> None:
-        """A plot or bars, drawn to `<name>.svg`; `alt` is the text that stands for it."""
-        if not isinstance(plot, (Plot, Bars)) or not alt.strip() or "\n" in alt or "]" in alt:
+        """A plot, bars or a mesh, drawn to `<name>.svg`; `alt` is the text that stands for it."""
+        known = isinstance(plot, (Plot, Bars, MeshDrawing))
+        if not known or not alt.strip() or "\n" in alt or "]" in alt:
             raise DeriveError(
-                f"plot {name}: expected a Plot or Bars, and one line of alt text without ]"
+                f"plot {name}: expected a Plot, Bars or a MeshDrawing, and one line of alt text "
+                "without ]"
             )
         self._add(self.plots, "plot", name, Picture(name, plot, checked(alt)))
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import TypeAlias
+from typing import Protocol
 
 from derive.notation.errors import DeriveError, quoted
 
@@ -141,7 +141,14 @@ class Bars:
         return hashlib.sha256(shown.encode()).hexdigest()
 
 
-Drawing: TypeAlias = Plot | Bars
+class Drawing(Protocol):
+    """What is drawn to a file of its own: a plot, bars, or a mesh."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
 
 
 def _bar_part(title: str, label: str, values: Iterable[object], bars: int) -> BarPart:

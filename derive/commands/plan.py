@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from derive.cost.step_assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.quantity import Quantity
 from derive.notation.typed_quantity import assignment, quantity
+from derive.notation.units import sequence
 from derive.plan import report
 from derive.plan.few import search_few
 from derive.plan.found import Found
-from derive.plan.plans import Plan
+from derive.plan.nearest import Near, Row
+from derive.plan.plans import Plan, shown_degrees
 from derive.plan.task import Task, check_parameters, task
 
 TOP_OF_STYLE = {"table": 10, "notebook": 3}
 STYLES = tuple(TOP_OF_STYLE)
 NOTHING_FITS = 1
+OPTIONS = {v.N: "--cards", v.T: "--seq", v.B_seq: "--batch"}
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
@@ -28,44 +32,65 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
 
     Raises DeriveError for input that no plan can have.
     """
-    style = options.style or STYLES[0]
+    style = STYLES[0] if options.style is None else options.style
     if style not in STYLES:
         raise unknown("style", style, STYLES)
     top = _top(options.top, style)
-    asked = task_of(options)
-    also = [_degrees(text, "--also") for text in options.also or ()]
-    found = search_few(asked, top=0 if also or options.why else top)
-    pair = tuple(_plan(found, text) for text in options.why) if options.why and found.fit else None
+    also = [_Degrees.typed(text, "--also") for text in options.also or ()]
+    why = [_rank_or_degrees(text) for text in options.why or ()]
+    found = search_few(task_of(options), top=0 if also or why else top)
+    if not found.fit:
+        return _nothing(found, style)
+    ranks = [degrees.rank(found, "--also") for degrees in also]
+    pair = _pair(found, why) if why else None
     plans = found.plans(top)
     data = as_data(found, plans)
+    if ranks:
+        data["also"] = [{"rank": rank, **plan_data(found.plan(rank))} for rank in ranks]
     if pair:
         data["why"] = _why_data(*pair)
-    if not found.fit:
-        text = [report.heading(asked), *report.nearest(found), *report.summary(found)]
-        return data, "\n".join(text), NOTHING_FITS
     if style == "notebook":
         from derive.plan import notebook
 
-        three = [(d["tp"], d["cp"], d["pp"]) for d in also]
-        lines = list(notebook.lines(found, plans, three))
+        lines = list(notebook.lines(found, plans, [one.searched for one in also]))
     else:
-        lines = [report.heading(asked), *report.table(plans), *report.summary(found)]
-        for degrees in also:
-            rank = found.rank(degrees["tp"], degrees["cp"], degrees["pp"])
-            lines.append(f"rank {rank}: {found.plan(rank).degrees}")
+        lines = [report.heading(found.task), *report.table(plans), *report.summary(found)]
+        lines += [f"rank {rank}: {found.plan(rank).degrees}" for rank in ranks]
     if pair:
         lines += report.why(*pair)
     return data, "\n".join(lines), 0
 
 
+def _nothing(found: Found, style: str) -> tuple[dict[str, Any], str, int]:
+    """What `run` gives where nothing fits: what is nearest, or the notebook's line of 0 plans."""
+    from derive.plan import nearest, notebook
+
+    near = nearest.nearest(found.task, found.space)
+    if style == "notebook":
+        lines = list(notebook.lines(found, ()))
+    else:
+        close = report.nearest(found, near)
+        lines = [report.heading(found.task), *close, *report.summary(found)]
+    return as_data(found, (), near), "\n".join(lines), NOTHING_FITS
+
+
 def task_of(options: Namespace) -> Task:
     """What was typed as a task; raises DeriveError."""
-    assumptions = step_assumptions(options.assume or "default")
-    profile = options.profile or ("notebook" if "notebook" in assumptions.name else DEFAULT_PROFILE)
+    assumptions = step_assumptions("default" if options.assume is None else options.assume)
+    profile = "notebook" if "notebook" in assumptions.name else DEFAULT_PROFILE
+    if options.profile is not None:
+        profile = options.profile
     known = _catalogue(options, profile)
     values: dict[Any, Quantity] = {}
     for text in options.set or ():
-        symbol, value = assignment(text)
+        if text.count("=") > 1:
+            raise DeriveError(f"--set: expected one NAME=VALUE, found {quoted(text)}")
+        try:
+            symbol, value = assignment(text)
+        except DeriveError as error:
+            raise type(error)(f"--set: {error}") from None
+        if symbol in OPTIONS:
+            raise DeriveError(f"--set {symbol}: unknown value to set; use {OPTIONS[symbol]}")
         if symbol in values:
             raise DeriveError(f"--set {symbol} is given twice, the second time {quoted(text)}")
         values[symbol] = value
@@ -94,8 +119,14 @@ def _catalogue(options: Namespace, profile: str) -> Catalogue:
 
 
 def _count(text: str, symbol: Any, option: str) -> int:
+    unit = v.unit_of_symbol(symbol)
     try:
-        value = quantity(text, v.unit_of_symbol(symbol), symbol.name).value
+        value = quantity(text, unit, symbol.name).value
+    except UnitError as error:
+        hint = (
+            "; divide by the tokens of a sequence" if unit == sequence and "token" in text else ""
+        )
+        raise UnitError(f"{option}: {error}{hint}") from None
     except DeriveError as error:
         raise type(error)(f"{option}: {error}") from None
     if not value.is_Integer:
@@ -111,26 +142,75 @@ def _top(text: str | None, style: str) -> int:
     return int(text)
 
 
-def _degrees(text: str, option: str) -> dict[str, int]:
-    from derive.commands.mesh import sizes_of
+class _Degrees(NamedTuple):
+    """Degrees that were typed; dp and the micro-batch may be left open."""
 
-    found = sizes_of(text, option)
-    for name in found:
-        if name not in ("tp", "cp", "pp", "dp", "b_seq"):
-            raise unknown("degree", name, ("tp", "cp", "pp", "dp", "b_seq"))
-    return {"tp": 1, "cp": 1, "pp": 1, **found}
+    tp: int = 1
+    cp: int = 1
+    pp: int = 1
+    dp: int | None = None
+    b_seq: int | None = None
+
+    @classmethod
+    def typed(cls, text: str, option: str) -> _Degrees:
+        """Those of "tp=8,cp=1", or of "tp=8 cp=1" as plans are shown; raises DeriveError."""
+        # Imported here: a mesh is not needed for a plan without them.
+        from derive.commands.mesh import sizes_of
+
+        found = sizes_of(re.sub(r"[,\s]+(?=\w+\s*=)", ",", text.strip()), option)
+        for name in found:
+            if name not in cls._fields:
+                raise unknown(f"degree of {option}", name, cls._fields)
+        return cls(**found)
+
+    @property
+    def searched(self) -> tuple[int, ...]:
+        """What a search looks them up by."""
+        three = (self.tp, self.cp, self.pp)
+        return three if self.b_seq is None else (*three, self.b_seq)
+
+    def rank(self, found: Found, option: str) -> int:
+        """The rank of the best plan with these degrees; raises DeriveError that says why there is
+        none."""
+        if self.dp is not None:
+            cards = self.tp * self.cp * self.pp * self.dp
+            if cards != found.task.cards:
+                shown = shown_degrees(self.tp, self.cp, self.pp, self.dp)
+                raise DeriveError(
+                    f"{option}: {shown} is {cards:,} cards, not the {found.task.cards:,} given"
+                )
+        try:
+            return found.rank(*self.searched)
+        except DeriveError:
+            row = Row(self.tp, self.cp, self.pp, self.b_seq or found.space.micro_batch[0])
+            raise DeriveError(f"{option}: {report.why_not(found, row)}") from None
 
 
-def _plan(found: Found, text: str) -> Plan:
-    """The plan of a rank ("2") or of degrees ("tp=8,cp=1,pp=1", those left out being 1)."""
-    if text.isascii() and text.isdigit():
-        return found.plan(int(text[:12]))
-    degrees = _degrees(text, "--why")
-    rank = found.rank(degrees["tp"], degrees["cp"], degrees["pp"], degrees.get("b_seq"))
-    return found.plan(rank)
+def _rank_or_degrees(text: str) -> int | _Degrees:
+    """A plan of --why: its rank ("2") or its degrees ("tp=8,cp=1,pp=1", those left out being 1)."""
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    if "=" not in text:
+        told = "expected a rank from 1, or degrees such as tp=8,cp=1,pp=1"
+        raise DeriveError(f"--why: {told}, found {quoted(text)}")
+    return _Degrees.typed(text, "--why")
 
 
-def as_data(found: Found, plans: Sequence[Plan]) -> dict[str, Any]:
+def _pair(found: Found, asked: Sequence[int | _Degrees]) -> tuple[Plan, Plan]:
+    """The two plans of --why; raises DeriveError."""
+    first, second = (one if isinstance(one, int) else one.rank(found, "--why") for one in asked)
+    for rank in (first, second):
+        if not 1 <= rank <= found.fit:
+            raise DeriveError(f"--why: expected a rank from 1 to {found.fit:,}, found {rank}")
+    plans = found.plan(first), found.plan(second)
+    if first == second:
+        raise DeriveError(
+            f"--why: expected two plans, found one twice: rank {first} is {plans[0].degrees}"
+        )
+    return plans
+
+
+def as_data(found: Found, plans: Sequence[Plan], near: Sequence[Near] = ()) -> dict[str, Any]:
     """The outcome of a search as JSON-ready data; times in seconds, memory in bytes."""
     asked = found.task
     data: dict[str, Any] = {
@@ -145,11 +225,27 @@ def as_data(found: Found, plans: Sequence[Plan]) -> dict[str, Any]:
         "rejected": found.rejected,
         "plans": [plan_data(plan) for plan in plans],
     }
-    if found.nearest:
-        data["nearest"] = [
-            {**plan_data(plan), "lacks_bytes": float(plan.lacks_bytes)} for plan in found.nearest
-        ]
+    if not found.fit:
+        data["nearest"] = [_lacking(plan) for plan in found.nearest]
+        data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in near]
     return data
+
+
+def _lacking(plan: Plan) -> dict[str, Any]:
+    return {**plan_data(plan), "lacks_bytes": float(plan.lacks_bytes)}
+
+
+def _near_data(near: Near) -> dict[str, Any]:
+    """What a combination lacks; the numbers of its plan hold `with` the first value changed."""
+    first = near.changes[0]
+    return {
+        "rule": near.rule,
+        "lacks": [
+            {"quantity": one.quantity, "given": one.given, "nearest": list(one.values)}
+            for one in near.changes
+        ],
+        "with": {first.quantity: first.value},
+    }
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:

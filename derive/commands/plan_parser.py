@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Action, ArgumentParser, Namespace
 from typing import Any
 
@@ -87,6 +88,8 @@ def _command(commands: Any, name: str, text: str, run: Any) -> ArgumentParser:
     parser: ArgumentParser = commands.add_parser(
         name, help=text, description=text, allow_abbrev=False
     )
+    # Else "-1e3" is taken for an option, and the message is that a value is missing.
+    parser._negative_number_matcher = re.compile(r"-[0-9.]")
     parser.set_defaults(run=run)
     return parser
 

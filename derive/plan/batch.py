@@ -12,7 +12,7 @@ from typing import Any
 from derive.plan.few import nearest_few
 from derive.plan.found import AT_A_STEP, SMALL, TIE, Found
 from derive.plan.search import run_of, search, settle
-from derive.plan.space import Space, space_of, whole
+from derive.plan.space import Space, space_of
 from derive.plan.task import Task
 
 
@@ -36,54 +36,47 @@ def search_all(
 def _together(tasks: Sequence[Task], grid: Space, top: int) -> tuple[Found, ...]:
     import numpy as np
 
-    feasible = [whole(task, grid) for task in tasks]
-    tried = [len(one.rows) for one in feasible]
+    from derive.plan.divided import divided  # imports NumPy at once
+
+    of, columns = divided(tasks, grid)
     run = run_of(tasks[0].assumptions)
+    constants: Any
     if len(tasks) == 1:
-        columns = feasible[0].columns
-        of = np.zeros(tried[0], dtype=np.intp)
-        constants: Any = run.numbers(tasks[0].floats)
-        layers: Any = tasks[0].counts.layers
+        constants, layers = run.numbers(tasks[0].floats), tasks[0].counts.layers
     else:
-        columns = np.concatenate([one.columns for one in feasible], axis=1)
-        of = np.arange(len(tasks)).repeat(tried)
         numbers = [(*run.numbers(t.floats), t.counts.layers) for t in tasks]
-        *constants, layers = np.array(numbers).T.take(of, axis=1)
+        spread = np.array(numbers).T.take(of, axis=1)
+        constants, layers = spread[:-1], spread[-1]
     redo, seconds, edge = run.block(columns, constants, run.room(len(of)))
     fits = redo <= layers / columns[2]
-    if len(of) and edge.min() < AT_A_STEP:
+    if len(of) and np.minimum.reduce(edge) < AT_A_STEP:
         for row, task in enumerate(tasks):
             mine = (of == row) & (edge < AT_A_STEP) & (redo <= task.counts.layers + 1)
             settle(task, columns[:, mine], mine, redo, seconds, fits)
-    order = fits.nonzero()[0]
-    order = order[np.lexsort((seconds[order], of[order]))]
-    order, times = _ranked(order, seconds, of)
-    fitting = np.bincount(of[order], minlength=len(tasks)).tolist()
-    ranked = columns.take(order, axis=1)
+    order, fitting = _ranked(fits.nonzero()[0], seconds, of, len(tasks))
+    ranked, times = columns.take(order, axis=1), seconds.take(order)
     found = []
     start = 0
-    for task, one, fit in zip(tasks, feasible, fitting, strict=True):
-        lost = dict(one.rejected)
-        if number := len(one.rows) - fit:
-            lost["memory"] = number
+    for task, fit in zip(tasks, fitting, strict=True):
         stop = start + (min(fit, top) if top else fit)
         close = () if fit else nearest_few(task, grid)
         kept, kept_times = ranked[:, start:stop], times[start:stop]
-        found.append(Found(task, grid, grid.size, fit, lost, kept, kept_times, close))
+        found.append(Found(task, grid, grid.size, fit, kept, kept_times, close))
         start += fit
     return tuple(found)
 
 
-def _ranked(order: Any, seconds: Any, of: Any) -> tuple[Any, Any]:
-    """`order` and its times, with plans of one task whose times are equal within rounding put in
-    the order of enumeration, which is that of the indices."""
+def _ranked(fitting: Any, seconds: Any, of: Any, tasks: int) -> tuple[Any, list[int]]:
+    """The fitting plans task by task, each task's by time and where times are equal within rounding
+    in the order of enumeration, which is that of the indices; and how many each task has."""
     import numpy as np
 
-    times = seconds[order]
-    tied = abs(times[1:] - times[:-1]) <= TIE * times[1:]
-    if tied.any():
-        row = of[order]
-        tied &= row[1:] == row[:-1]
+    row = of.take(fitting)
+    order = fitting.take(np.lexsort((seconds.take(fitting), row)))
+    times = seconds.take(order)
+    # The sort is stable: only where times differ can two plans that tie be the wrong way round.
+    turned = (times[1:] * (1 - TIE) <= times[:-1]) & (order[1:] < order[:-1])
+    if np.logical_or.reduce(turned):
+        tied = (times[1:] * (1 - TIE) <= times[:-1]) & (row[1:] == row[:-1])
         order = order[np.lexsort((order, np.concatenate(([0], (~tied).cumsum()))))]
-        times = seconds[order]
-    return order, times
+    return order, np.bincount(row, minlength=tasks).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import inf
 
@@ -38,23 +39,26 @@ def search_few(task: Task, space: Space | None = None, *, top: int = 0) -> Found
             fits = redo <= layers / row[2]
         if fits:
             fitting.append((seconds, place, row))
-    rejected = dict(feasible.rejected)
-    if lost := len(feasible.rows) - len(fitting):
-        rejected["memory"] = lost
     ranked = _ranked(fitting)[: top or None]
     close = () if fitting else nearest_few(task, grid)
     degrees = tuple(zip(*(row for _, _, row in ranked), strict=True)) or ((),) * len(AXES)
     times = tuple(seconds for seconds, _, _ in ranked)
-    return Found(task, grid, grid.size, len(fitting), rejected, degrees, times, close)
+    return Found(task, grid, grid.size, len(fitting), degrees, times, close)
 
 
 def nearest_few(task: Task, grid: Space) -> tuple[Plan, ...]:
     """The plans that lack the least memory with every layer recomputed, the least first."""
+    closest = least_first(task, whole(task, grid).rows)[:NEAREST]
+    return nearest_first(plan_of(task, *row) for _, row in closest)
+
+
+def least_first(task: Task, rows: Sequence[Row]) -> list[tuple[float, Row]]:
+    """Plans (tp, cp, pp, dp, micro-batch) and their memory in bytes with every layer recomputed, in
+    float64, the least first; equal ones stay in their order."""
     run = least_memory(task.assumptions)
     numbers = run.numbers(task.floats)
-    sizes = [(run.single(row, numbers)[0], row) for row in whole(task, grid).rows]
-    closest = sorted(sizes, key=lambda pair: pair[0])[:NEAREST]
-    return nearest_first(plan_of(task, *row) for _, row in closest)
+    sizes = [(run.single(row, numbers)[0], row) for row in rows]
+    return sorted(sizes, key=lambda pair: pair[0])
 
 
 def _ranked(fitting: list[tuple[float, int, Row]]) -> list[tuple[float, int, Row]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -12,7 +13,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.plan.exact import exact, solved_model
 from derive.plan.plans import Plan, plan_of
-from derive.plan.space import Space
+from derive.plan.space import Space, whole
 from derive.plan.task import Task
 
 AXES = (v.tp, v.cp, v.pp, v.dp, v.b_seq)
@@ -29,17 +30,28 @@ class Found:
 
     `degrees` holds rows of tp, cp, pp, dp and micro-batch of the ranked plans that were kept,
     `seconds` their step times in float64: arrays, or tuples from `search_few`. `nearest` are the
-    plans closest to fitting, where none fits.
+    plans closest to fitting, where none fits. `counted` is what a search by blocks counted as it
+    went; a small grid is counted when `rejected` is asked for.
     """
 
     task: Task
     space: Space
     candidates: int
     fit: int
-    rejected: dict[str, int]
     degrees: Any
     seconds: Any
     nearest: tuple[Plan, ...] = ()
+    counted: Mapping[str, int] | None = None
+
+    @cached_property
+    def rejected(self) -> dict[str, int]:
+        """How many combinations each of `REASONS` rejects, leaving out those that reject none."""
+        if self.counted is not None:
+            return dict(self.counted)
+        lost = dict(whole(self.task, self.space).rejected)
+        if beyond := self.candidates - self.fit - sum(lost.values()):
+            lost["memory"] = beyond
+        return lost
 
     def plans(self, top: int = 0) -> tuple[Plan, ...]:
         """The first `top` plans (0: all that were kept), each evaluated exactly."""

@@ -21,17 +21,18 @@ GIB = 2**30
 
 
 def lines(
-    found: Found, plans: Sequence[Plan], also: Sequence[tuple[int, int, int]] = ()
+    found: Found, plans: Sequence[Plan], also: Sequence[tuple[int, ...]] = ()
 ) -> tuple[str, ...]:
-    """The heading, ranked plans, and the plans of `also` (tp, cp, pp) with their ranks.
+    """The heading, ranked plans, and the plans of `also` (tp, cp, pp, and a micro-batch or none)
+    with their ranks.
 
     Raises DeriveError for degrees in `also` that do not fit, or whose plan was not kept.
     """
     task = found.task
     made = [f"== {_title(task)}：{found.fit} 种配置放得下"]
     made += [line(plan) for plan in plans]
-    for tp, cp, pp in also:
-        rank = found.rank(tp, cp, pp)
+    for degrees in also:
+        rank = found.rank(*degrees)
         made.append(f"  第 {rank} 名：{line(found.plan(rank))}")
     return tuple(made)
 
@@ -51,13 +52,15 @@ def line(plan: Plan) -> str:
 
 def _title(task: Task) -> str:
     size = task.model.rpartition("-")[2].upper()
-    tokens = _short(Fraction(task.batch * task.seq, 2**20), "M")
-    length = _short(Fraction(task.seq, 2**10), "K")
+    tokens = _short(task.batch * task.seq, 2**20, "M")
+    length = _short(task.seq, 2**10, "K")
     return f"{size}，{task.cards} 卡，{length} 序列，每步 {tokens} token"
 
 
-def _short(value: Fraction, prefix: str) -> str:
+def _short(count: int, unit: int, prefix: str) -> str:
+    """A count in its binary unit where a few digits hold it, else all its digits."""
+    value = Fraction(count, unit)
     for digits in range(4):
         if (value * 10**digits).denominator == 1:
             return f"{plain(value, digits).replace(',', '')}{prefix}"
-    return f"{float(value):.4g}{prefix}"
+    return str(count)

@@ -36,8 +36,7 @@ class Plan:
     @property
     def degrees(self) -> str:
         """The degrees as they are typed: "tp=4 cp=2 pp=2 dp=4"."""
-        shown = f"tp={self.tp} cp={self.cp} pp={self.pp} dp={self.dp}"
-        return shown if self.micro_batch == 1 else f"{shown} b_seq={self.micro_batch}"
+        return shown_degrees(self.tp, self.cp, self.pp, self.dp, self.micro_batch)
 
     def share(self, name: str) -> Fraction:
         """The share of a part in the step time."""
@@ -69,6 +68,13 @@ def plan_of(task: Task, tp: int, cp: int, pp: int, dp: int, micro_batch: int = 1
         memory,
         max(Fraction(0), size - task.budget),
     )  # fmt: skip
+
+
+def shown_degrees(tp: int, cp: int, pp: int, dp: int | None = None, micro_batch: int = 1) -> str:
+    """Degrees as they are typed, the data degree left out where it is None, and a micro-batch of
+    one sequence left out."""
+    shown = f"tp={tp} cp={cp} pp={pp}" + ("" if dp is None else f" dp={dp}")
+    return shown if micro_batch == 1 else f"{shown} b_seq={micro_batch}"
 
 
 def nearest_first(plans: Iterable[Plan]) -> tuple[Plan, ...]:

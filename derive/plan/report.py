@@ -6,15 +6,18 @@ Plans carry exact numbers; they are rounded here, half away from zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from fractions import Fraction
 
 import sympy as sp
 
+from derive.notation import symbols as v
 from derive.notation.printed import Rule, binary, decimals, percent, printed, significant
 from derive.notation.units import byte, one, second
 from derive.plan.found import Found
-from derive.plan.plans import Plan
-from derive.plan.space import REASONS
+from derive.plan.nearest import Near, Row, broken
+from derive.plan.plans import Plan, plan_of, shown_degrees
+from derive.plan.rules import REASONS
 from derive.plan.task import Task
 
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
@@ -53,8 +56,8 @@ def shares(plan: Plan) -> tuple[tuple[str, Fraction], ...]:
 def heading(task: Task) -> str:
     """What is planned, in one line."""
     return (
-        f"{task.model} on {task.cards:,} x {task.chip}, {task.seq:,} tokens a sequence, "
-        f"{task.batch:,} sequences a step, assumptions: {task.assumptions.name}"
+        f"{task.model} on {task.cards:,} x {task.chip}, {amounts('seq', (task.seq,))} a sequence, "
+        f"{amounts('batch', (task.batch,))} a step, assumptions: {task.assumptions.name}"
     )
 
 
@@ -85,16 +88,58 @@ def summary(found: Found) -> list[str]:
     return lines
 
 
-def nearest(found: Found) -> list[str]:
-    """The plans nearest to fitting where none fits, with what they lack."""
-    budget = size(found.task.budget)
+def nearest(found: Found, near: Sequence[Near] = ()) -> list[str]:
+    """What is nearest to fitting where nothing fits, with what it lacks: plans that lack memory
+    alone, or `near`, where every combination breaks a rule on whole numbers."""
+    budget = found.task.budget
     lines = ["nothing fits"]
-    for plan in found.nearest:
-        lines.append(
-            f"  nearest: {plan.degrees} needs {size(plan.memory_bytes)} of {budget} with every "
-            f"layer recomputed, {size(plan.lacks_bytes)} too much"
-        )
+    lines += [f"  nearest: {plan.degrees} {_need(plan, budget)}" for plan in found.nearest]
+    for lacking in near:
+        tp, cp, pp, micro = lacking.row
+        takes = ", or ".join(amounts(x.quantity, x.values) for x in lacking.changes)
+        first = lacking.changes[0]
+        lines += [
+            f"  nearest: {shown_degrees(tp, cp, pp, None, micro)}: {REASONS[lacking.rule]}; "
+            f"it takes {takes}",
+            f"    with {amounts(first.quantity, (first.value,))}: {lacking.plan.degrees} "
+            f"{_need(lacking.plan, budget)}",
+        ]
     return lines
+
+
+def amounts(quantity: str, values: Sequence[int]) -> str:
+    """Values of a quantity of a task: "511 or 518 sequences"."""
+    noun = {"batch": "sequence", "cards": "card", "seq": "token"}[quantity]
+    return f"{' or '.join(f'{x:,}' for x in values)} {noun}{'s'[: values[-1] != 1]}"
+
+
+def _need(plan: Plan, budget: Fraction) -> str:
+    if not plan.lacks_bytes:
+        return f"fits in {size(plan.memory_bytes)} of {size(budget)}"
+    return (
+        f"needs {size(plan.memory_bytes)} of {size(budget)} with every layer recomputed, "
+        f"{size(plan.lacks_bytes)} too much"
+    )
+
+
+def why_not(found: Found, row: Row) -> str:
+    """Why a search did not rank a combination: the rule that rejects it, the memory it lacks, or
+    that its grid does not hold it."""
+    task, grid = found.task, found.space
+    shown = shown_degrees(row.tp, row.cp, row.pp, None, row.micro_batch)
+    data, rest = divmod(task.cards, row.size)
+    held = task.fixed.get(v.dp, data)
+    if not rest and data != held:
+        return f"{shown} makes dp={data}, and dp is held at {held}"
+    if rule := broken(task, row):
+        return f"{shown} is rejected: {REASONS[rule]}"
+    plan = plan_of(task, *row.plan(task.cards))
+    if plan.lacks_bytes:
+        return f"{plan.degrees} is rejected: it {_need(plan, task.budget)}"
+    axes = zip((v.tp, v.cp, v.pp, v.b_seq), row, astuple(grid), strict=True)
+    symbol, wanted, values = next(axis for axis in axes if axis[1] not in axis[2])
+    hint = "" if symbol in task.fixed else f"; --set {symbol}={wanted} searches it"
+    return f"{plan.degrees} was not searched, only {symbol}={', '.join(map(str, values))}{hint}"
 
 
 def why(better: Plan, worse: Plan) -> list[str]:

@@ -73,7 +73,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
             worst = kept[0][1][-1] * (1 + TIE)
     degrees, seconds = best_of(kept, top) if kept else (np.empty((5, 0)), np.empty(0))
     lacking = () if fit else _nearest(task, grid)
-    return Found(task, grid, grid.size, fit, counts, degrees, seconds, lacking)
+    return Found(task, grid, grid.size, fit, degrees, seconds, lacking, counts)
 
 
 def count(counts: dict[str, int], reason: str, more: int) -> None:

@@ -62,14 +62,13 @@ class Tape:
 
     def numbers(self, constants: Mapping[str, float]) -> tuple[float, ...]:
         """What depends on constants alone and is needed for every plan, from them by name."""
-        places = [constants[name] for name in self.constants]
-        places += self.literals
+        places = [*self._read(constants), *self.literals]
         for function, left, right in self._scalar_before:
             if right < 0:
                 places.append(function(places[left]))
             else:
                 places.append(function(places[left], places[right]))
-        return tuple([places[i] for i in self.kept])
+        return self._keep(places)
 
     def block(
         self, axes: Sequence[Any], numbers: Sequence[Any], room: Sequence[Any]
@@ -79,9 +78,9 @@ class Tape:
         places = [*axes, *numbers, *self._arrays, *room]
         for function, left, right, out in self._functions:
             if right < 0:
-                function(places[left], out=places[out])
+                function(places[left], places[out])
             else:
-                function(places[left], places[right], out=places[out])
+                function(places[left], places[right], places[out])
         return tuple([places[i] for i in self.targets])
 
     def single(self, axes: Sequence[float], numbers: Sequence[float]) -> tuple[float, ...]:
@@ -107,7 +106,15 @@ class Tape:
     def _functions(self) -> tuple[tuple[Callable[..., Any], int, int, int], ...]:
         import numpy as np
 
-        return tuple((getattr(np, s.name), s.left, s.right, s.out) for s in self.steps)
+        # Given by place, an output is found sooner than by name; the extrema take it by name only.
+        named: dict[str, Callable[..., Any]] = {
+            "maximum": lambda left, right, out: np.maximum(left, right, out=out),
+            "minimum": lambda left, right, out: np.minimum(left, right, out=out),
+        }
+        functions = [named.get(s.name) or getattr(np, s.name) for s in self.steps]
+        return tuple(
+            (f, s.left, s.right, s.out) for f, s in zip(functions, self.steps, strict=True)
+        )
 
     @cached_property
     def _arrays(self) -> tuple[Any, ...]:
@@ -123,6 +130,21 @@ class Tape:
     @cached_property
     def _scalar_before(self) -> tuple[tuple[Callable[..., float], int, int], ...]:
         return tuple((OPERATIONS[s.name], s.left, s.right) for s in self.before)
+
+    @cached_property
+    def _read(self) -> Callable[[Mapping[str, float]], tuple[float, ...]]:
+        return _chosen(self.constants)
+
+    @cached_property
+    def _keep(self) -> Callable[[Sequence[float]], tuple[float, ...]]:
+        return _chosen(self.kept)
+
+
+def _chosen(keys: Sequence[Any]) -> Callable[[Any], tuple[float, ...]]:
+    """The values of the keys, in one call."""
+    if len(keys) > 1:
+        return operator.itemgetter(*keys)
+    return lambda values: tuple(values[key] for key in keys)
 
 
 @dataclass

@@ -97,6 +97,95 @@ def test_nothing_fits_exits_1_with_reasons_and_the_nearest():
     assert "nothing fits" in text and "too much" in text and "rejected" in text
 
 
+def test_seven_cards_the_nearest_in_text_and_as_data():
+    data, text, code = plan(BASE.replace("64", "7"))
+    assert code == 1 and data["plans"] == []
+    first = data["nearest"][0]
+    assert (first["tp"], first["cp"], first["pp"], first["dp"]) == (1, 1, 1, 7)
+    assert first["rule"] == "batch" and first["with"] == {"batch": 511}
+    assert first["lacks"] == [
+        {"quantity": "batch", "given": 512, "nearest": [511, 518]},
+        {"quantity": "cards", "given": 7, "nearest": [4, 8]},
+    ]
+    assert set(first) - set(plan(BASE)[0]["plans"][0]) == {"rule", "with", "lacks", "lacks_bytes"}
+    assert "it takes 511 or 518 sequences, or 4 or 8 cards\n    with 511 sequences:" in text
+    assert json.loads(json.dumps(data)) == data
+    # What is said to fit fits, once it is typed.
+    last = data["nearest"][-1]
+    assert last["lacks_bytes"] == 0 and "fits in" in text
+    again = BASE.replace("--cards 64", f"--cards {last['with']['cards']}")
+    ranked = plan(f"{again} --top 0")[0]
+    degrees = ("tp", "cp", "pp", "dp", "micro_batch")
+    (same,) = [p for p in ranked["plans"] if all(p[d] == last[d] for d in degrees)]
+    assert {name: last[name] for name in same} == same
+
+
+@pytest.mark.parametrize("cards", ["7", "8"])
+def test_nothing_fits_in_the_notebook_s_style(cards):
+    seven = f"{BASE.replace('64', cards)} --assume notebook --style notebook"
+    for more in ("", " --top 5", " --also tp=8", " --why 1 2"):
+        data, text, code = plan(seven + more)
+        assert text == f"== 70B，{cards} 卡，8K 序列，每步 4M token：0 种配置放得下"
+        assert code == 1 and data["fit"] == 0
+
+
+def test_plans_are_named_as_they_are_shown_or_with_commas():
+    shown, _, _ = plan(f"{BASE} --top 3 --also tp=8,cp=2,dp=4 --also tp=8,cp=2,b_seq=2")
+    first, second = shown["also"]
+    assert first["micro_batch"] == 1 and second["micro_batch"] == 2
+    options = typed(f"plan {BASE} --why A B")
+    options.why = ["tp=8 cp=2 pp=1 dp=4", "tp=8, cp=2, b_seq=2"]
+    why = plan_command.run(options)[0]["why"]
+    assert why["first"] == "tp=8 cp=2 pp=1 dp=4"
+    assert why["second"] == "tp=8 cp=2 pp=1 dp=4 b_seq=2"
+    ranks = f"{first['rank']} {second['rank']}"
+    assert plan(f"{BASE} --why {ranks}")[0]["why"] == why
+
+
+@pytest.mark.parametrize("rank", [1, 2, 24])
+def test_a_rank_and_its_degrees_are_the_same_plan(rank):
+    rows = plan(f"{BASE} --assume notebook --top 0")[0]["plans"]
+    degrees = ",".join(f"{name}={rows[rank - 1][name]}" for name in ("tp", "cp", "pp"))
+    for pair in (f"{rank} {rank}", f"{rank} {degrees}", f"{degrees} {degrees}"):
+        with pytest.raises(DeriveError, match=rf"found one twice: rank {rank} is tp="):
+            plan(f"{BASE} --assume notebook --why {pair}")
+
+
+NOTEBOOK = f"{BASE} --assume notebook"
+
+
+@pytest.mark.parametrize("option", ["--also", "--why 1"])
+@pytest.mark.parametrize(
+    ("start", "degrees", "told"),
+    [
+        (BASE, "tp=3", "tp=3 cp=1 pp=1 is rejected: the heads do not split"),
+        (BASE, "tp=16", "is rejected: the tensor group is larger than a node"),
+        (BASE, "cp=3", "is rejected: the sequence does not split"),
+        (NOTEBOOK, "cp=4", "is rejected: too few tokens"),
+        (BASE, "pp=81", "is rejected: the layers do not split"),
+        (BASE, "tp=8,pp=10", "is rejected: the degrees do not divide the cards"),
+        (BASE, "tp=8,b_seq=3", "b_seq=3 is rejected: the batch does not split"),
+        (BASE, "tp=1", "tp=1 cp=1 pp=1 dp=64 is rejected: it needs .* of .*, .* too much"),
+        (BASE, "tp=8,dp=3", "tp=8 cp=1 pp=1 dp=3 is 24 cards, not the 64 given"),
+        (f"{BASE} --set dp=4", "tp=8", "makes dp=8, and dp is held at 4"),
+        (f"{BASE} --set tp=4", "tp=8", "was not searched, only tp=4$"),
+        (NOTEBOOK, "tp=8,b_seq=2", "was not searched, only b_seq=1; --set b_seq=2 searches it"),
+        (BASE, "tp=8,q=9", "unknown degree of --[a-z]+ 'q'"),
+        (BASE, "tp=8,tp=4", "tp is given twice"),
+        (BASE, "tp=1.5", "tp: expected a whole number from 1"),
+        (BASE, "tp=0", "tp: expected a whole number from 1"),
+    ],
+)
+def test_a_plan_that_is_not_ranked_says_why(option, start, degrees, told):
+    with pytest.raises(DeriveError, match=told) as caught:
+        plan(f"{start} {option} {degrees}")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_was_not_searched_is_found_once_it_is_held():
+    assert plan(f"{NOTEBOOK} --set b_seq=2 --also tp=8,b_seq=2")[2] == 0
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -117,14 +206,28 @@ def test_nothing_fits_exits_1_with_reasons_and_the_nearest():
         (f"{BASE} --set tp=128", "larger than a node"),
         (f"{BASE} --set pp=7", "layers do not split"),
         (f"{BASE} --set pp=81", "layers do not split"),
-        (f"{BASE} --set dp=3", "do not divide"),
-        (f"{BASE} --set tp=8 --set cp=1 --set pp=1 --set dp=4", "32 cards, which are not the 64"),
+        (f"{BASE} --set dp=3", "does not divide 64 cards"),
+        (f"{BASE} --set tp=8 --set cp=1 --set pp=1 --set dp=4", "makes 32, not the 64 given"),
         (f"{BASE} --set tp=8 --set tp=8", "twice"),
         (f"{BASE} --set eta=2", "at most 1"),
         (f"{BASE} --set eta=0", "positive"),
-        (f"{BASE} --set T=4", "unknown value to set"),
-        (f"{BASE} --why 1 99", "rank from 1 to"),
-        (f"{BASE} --why 1 tp=3", "no plan that fits"),
+        (f"{BASE} --set tp=8,cp=2", "--set: expected one NAME=VALUE, found 'tp=8,cp=2'"),
+        (f"{BASE} --set tp", "--set: expected NAME=VALUE"),
+        (f"{BASE} --set M_hbm=96GB/s", "--set: M_hbm .*expected byte, found byte/second"),
+        (f"{BASE} --set T=4", "unknown value to set; use --seq"),
+        (f"{BASE} --set N=4", "unknown value to set; use --cards"),
+        (f"{BASE} --set B_seq=4", "unknown value to set; use --batch"),
+        (BASE.replace("512", "4tokens"), "divide by the tokens of a sequence"),
+        (f"{BASE} --why 1 99", "rank from 1 to 83, found 99$"),
+        (f"{BASE} --why 1 99999999999999", "found 99999999999999$"),
+        (f"{BASE} --why 1 0", "rank from 1 to 83, found 0$"),
+        (f"{BASE} --why 1 1.5", "a rank from 1, or degrees such as"),
+        (f"{BASE} --why x 1", "a rank from 1, or degrees such as"),
+        (f"{BASE.replace('64', '7')} --why 1 x", "a rank from 1, or degrees such as"),
+        (f"{BASE.replace('64', '7')} --also q=1", "unknown degree"),
+        (f"{BASE} --assume=", "unknown assumption set ''"),
+        (f"{BASE} --style=", "unknown style ''"),
+        (f"{BASE} --profile=", "unknown profile ''"),
         (f"{BASE} --also xp=3", "unknown degree"),
         (f"{BASE} --profile nobody", "unknown profile"),
         (BASE.replace("h100", "v5p"), "use --set"),

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import types
+from fractions import Fraction
+from pathlib import Path
+
 import pytest
-from cases import LINES, PARTS, SEARCHES, of_notebook
+from cases import LINES, PARTS, SEARCHES, made, of_notebook
 
 from derive.cost.step_assumptions import NOTEBOOK
 from derive.facts import chip, model
@@ -51,6 +58,55 @@ def test_the_outputs_are_the_notebook_s_line_by_line():
         made += notebook.lines(found, found.plans(3), also)
     assert made == LINES
     assert len(LINES) == 24
+
+
+@pytest.fixture(scope="module")
+def script() -> types.ModuleType:
+    """The document's script, run out of its text."""
+    beside = Path(__file__).parents[3] / "shared/seeds/002_37469eb86d3e1092.txt"
+    path = Path(os.environ.get("DERIVE_NOTEBOOK", beside))
+    if not path.is_file():
+        pytest.skip("the text of the notebook is not here")
+    code = re.search(r"\nparallel_plan\.py\n\n(.*?)\noutput\n", path.read_text("utf-8"), re.DOTALL)
+    module = types.ModuleType("parallel_plan")
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setitem(sys.modules, "parallel_plan", module)  # a dataclass looks itself up there
+    exec(compile(code[1], "parallel_plan.py", "exec"), module.__dict__)
+    monkeypatch.undo()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "cards", "seq", "batch"),
+    [
+        ("llama-3-70b", 7, 8192, 512),
+        ("llama-3-70b", 8, 8192, 512),
+        ("llama-3-70b", 1, 131072, 1),
+        ("llama-3-8b", 63, 8192, 64),
+        ("llama-3-70b", 64, 1000 * 1024, 48),
+        ("llama-3-8b", 8, 8192, 100),
+        ("llama-3-70b", 512, 40960, 1000),
+    ],
+)
+def test_what_the_script_prints_where_little_or_nothing_fits(
+    script, capsys, name, cards, seq, batch
+):
+    found = search(made(name, cards, seq, batch))
+    title, _, _ = notebook.lines(found, ())[0].removeprefix("== ").partition("：")
+    of = script.llama70b if name == "llama-3-70b" else script.llama8b
+    script.search(title, of, seq, batch, cards)
+    assert list(notebook.lines(found, found.plans(3))) == capsys.readouterr().out.splitlines()
+    assert f"{cards} 卡" in title
+
+
+@pytest.mark.parametrize("batch", [1, 3, 512, 1000, 4097, 10**15])
+@pytest.mark.parametrize("seq", [2, 6, 8192, 9000, 10**15])
+def test_the_title_states_the_very_numbers(seq, batch):
+    heading = notebook.lines(search(made(seq=seq, batch=batch)), ())[0]
+    length, tokens = re.search(r"，([\d.]+K?) 序列，每步 ([\d.]+M?) token", heading).groups()
+    for shown, unit, count in ((length, 2**10, seq), (tokens, 2**20, seq * batch)):
+        scale = unit if shown[-1] in "KM" else 1
+        assert Fraction(shown.rstrip("KM")) * scale == count
 
 
 def test_searches_together_find_what_each_finds_alone():

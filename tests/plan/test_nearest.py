@@ -1,0 +1,166 @@
+"""What is nearest where no combination passes the rules on whole numbers, by the rules alone.
+
+Each suggested value is put into the task and the rules are asked again; that none is closer is
+checked by asking them about every value in between.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import astuple
+from itertools import islice, product
+
+import pytest
+from cases import made
+
+from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
+from derive.notation import symbols as v
+from derive.plan.few import search_few
+from derive.plan.found import NEAREST
+from derive.plan.nearest import QUANTITIES, Change, Near, Row, broken, changed, changes, nearest
+from derive.plan.space import Space, space_of, whole
+from derive.plan.task import LARGEST, Counts, Task
+
+SMALL = Space((1, 2, 3, 8), (1, 2, 4, 6), (1, 2, 5, 7), (1, 2, 3))
+
+
+def passes(of: Counts, row: Row, held: int | None = None) -> bool:
+    """The rules as the document's script states them, on one combination."""
+    size = row.tp * row.cp * row.pp
+    if row.tp > of.node or of.heads % row.tp or (of.kv_heads % row.tp and row.tp % of.kv_heads):
+        return False
+    cut = of.seq % (of.pieces * row.cp) or of.seq // row.cp < of.least_chunk
+    if of.layers % row.pp or of.cards % size or (row.cp > 1 and cut):
+        return False
+    data = of.cards // size
+    return held in (None, data) and of.batch % (data * row.micro_batch) == 0
+
+
+def drawn(seed: int) -> Task:
+    draw = random.Random(seed)
+    held = draw.choice(({}, {}, {}, {"dp": draw.choice((1, 2, 3, 7))}))
+    return made(
+        draw.choice(("llama-3-8b", "llama-3-70b")),
+        draw.choice((1, 7, 8, 13, 48, 63, 100, 210, 256)),
+        draw.choice((100, 840, 8192, 9000, 24576)),
+        draw.choice((1, 2, 5, 11, 48, 100, 512)),
+        draw.choice((DEFAULT, NOTEBOOK)),
+        n_node=draw.choice((2, 8)),
+        **held,
+    )
+
+
+def next_to(task: Task, row: Row, quantity: str, most: int) -> tuple[int, ...]:
+    """The values up to `most` closest below and above that mend, by trying each."""
+    of, held = task.counts, task.fixed.get(v.dp)
+    given = getattr(task, quantity)
+
+    def first(values: range) -> list[int]:
+        mends = (x for x in values if passes(of._replace(**{quantity: x}), row, held))
+        return list(islice(mends, 1))
+
+    return (*first(range(given - 1, 0, -1)), *first(range(given + 1, most)))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_the_closest_values_are_those_found_by_trying_each(seed: int) -> None:
+    task = drawn(seed)
+    draw = random.Random(seed)
+    for row in draw.sample([Row(*x) for x in product(*astuple(SMALL))], 12):
+        as_it_is = passes(task.counts, row, task.fixed.get(v.dp))
+        assert (broken(task, row) is None) == as_it_is
+        found = {change.quantity: change.values for change in changes(task, row)}
+        if as_it_is:
+            assert not found
+            continue
+        for quantity in QUANTITIES:
+            values = found.get(quantity, ())
+            most = max(5 * getattr(task, quantity), *values, 0) + 1
+            assert next_to(task, row, quantity, most) == values
+
+
+def searched_again(task: Task, one: Near) -> None:
+    """Each value that is suggested lets the combination pass in a search of the changed task."""
+    for change in one.changes:
+        assert change.given == getattr(task, change.quantity)
+        assert change.value in change.values
+        for value in change.values:
+            again = changed(task, change.quantity, value)
+            data = again.cards // one.row.size
+            assert (*one.row[:3], data, one.row.micro_batch) in whole(again, space_of(again)).rows
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> None:
+    draw = random.Random(seed)
+    assumptions = draw.choice((DEFAULT, NOTEBOOK))
+    prime = draw.choice((7, 11, 13, 31, 127, 8191, 2**31 - 1))
+    task = made(
+        draw.choice(("llama-3-8b", "llama-3-70b", "llama-3-405b")),
+        prime * draw.choice((1, 2, 3, 8)), 8192 * draw.choice((1, 2, 5)),
+        draw.choice((1, 2, 3, 48, 512, 10**6)), assumptions,
+    )  # fmt: skip
+    grid = space_of(task)
+    near = nearest(task, grid)
+    if whole(task, grid).rows:
+        assert near == ()
+        return
+    assert near
+    factors = [one.changes[0].factor for one in near]
+    assert factors == sorted(factors) and factors[0] > 1
+    rows = [Row(*x) for x in product(grid.tp, grid.cp, grid.pp, grid.micro_batch)]
+    every = [(row, mends[0]) for row in rows if (mends := changes(task, row))]
+    assert factors[0] == min(first.factor for _, first in every)
+    for one in near:
+        assert one.rule == broken(task, one.row)
+        searched_again(task, one)
+        first = one.changes[0]
+        under = changed(task, first.quantity, first.value)
+        assert one.plan.lacks_bytes == max(0, one.plan.memory_bytes - under.budget)
+    # After the nearest three stands the next that fits, if they do not and any does.
+    fits = [not one.plan.lacks_bytes for one in near]
+    assert len(near) <= NEAREST or fits == [False] * NEAREST + [True]
+    if not any(fits):
+        for row, first in every:
+            if row.micro_batch == 1:
+                under = changed(task, first.quantity, first.value)
+                assert search_few(under, Space(*((x,) for x in row))).fit == 0
+
+
+def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:
+    task = made(cards=7, assumptions=DEFAULT)
+    first, *others = nearest(task, space_of(task))
+    assert first.row == Row(1, 1, 1) and first.rule == "batch" and first.plan.dp == 7
+    assert first.changes[0] == Change("batch", 512, (511, 518))
+    assert first.changes[1] == Change("cards", 7, (4, 8))
+    assert first.plan.lacks_bytes > 0
+    assert not others[-1].plan.lacks_bytes
+
+
+def test_values_are_never_beyond_what_a_task_may_have() -> None:
+    task = made(cards=LARGEST - 1, batch=LARGEST - 2, assumptions=DEFAULT)
+    for one in nearest(task, space_of(task)):
+        for change in one.changes:
+            assert all(1 <= value <= LARGEST for value in change.values)
+        searched_again(task, one)
+
+
+def test_a_changed_task_is_the_one_that_would_have_been_typed() -> None:
+    task = made("llama-3-8b", 7, 8192, 512, DEFAULT)
+    assert changed(task, "batch", 511) == made("llama-3-8b", 7, 8192, 511, DEFAULT)
+    assert changed(task, "seq", 4096) == made("llama-3-8b", 7, 4096, 512, DEFAULT)
+    assert changed(task, "cards", 8) == made("llama-3-8b", 8, 8192, 512, DEFAULT)
+
+
+@pytest.mark.parametrize("degrees", [(3, 1, 1), (16, 1, 1), (1, 1, 7)])
+def test_what_no_quantity_mends_is_not_near(degrees: tuple[int, int, int]) -> None:
+    task = made(cards=21, assumptions=DEFAULT)
+    assert broken(task, Row(*degrees)) in ("heads", "tensor_beyond_node", "layers")
+    assert changes(task, Row(*degrees)) == ()
+    assert nearest(task, Space(*((x,) for x in degrees))) == ()
+
+
+def test_degrees_that_are_held_stay_held() -> None:
+    task = made(cards=14 * 11, batch=98, dp=7)
+    near = nearest(task, space_of(task))
+    assert near and all(one.plan.dp == 7 for one in near)

@@ -1,9 +1,9 @@
 """derive: thresholds, proofs and numbers of distributed training, from one declaration each.
 
-`from derive import *` gives the symbols, the strategies, the questions (`threshold`, `optimum`,
-`feasible`, `steps`, `layer`, `evaluate`), plans (`task`, `search`, `mesh`, `step_model`, `limit`)
-and the catalogue (`chip`, `model`). Names are loaded on first use: `import derive` alone imports
-nothing else.
+`from derive import *` gives the symbols, the strategies, the limits of a training step (such as
+`context_ring`), the questions (`threshold`, `optimum`, `feasible`, `steps`, `layer`, `evaluate`),
+plans (`task`, `search`, `mesh`, `step_model`) and the catalogue (`chip`, `model`). Names are loaded
+on first use: `import derive` alone imports nothing else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from derive.cost.assumptions import Assumptions as Assumptions
     from derive.cost.assumptions import assume as assume
+    from derive.cost.limits import LIMITS as LIMITS
+    from derive.cost.limits import batch_feed as batch_feed
+    from derive.cost.limits import context_ring as context_ring
+    from derive.cost.limits import gradient_sync as gradient_sync
+    from derive.cost.limits import pipeline_bubble as pipeline_bubble
+    from derive.cost.limits import tensor_share as tensor_share
     from derive.cost.network import ring_seconds as ring_seconds
     from derive.cost.network import seconds as seconds
     from derive.cost.run import run_seconds as run_seconds
@@ -46,14 +52,6 @@ if TYPE_CHECKING:
     from derive.notation.symbols import *  # noqa: F403
     from derive.notation.symbols import meaning as meaning
     from derive.plan.batch import search_all as search_all
-    from derive.plan.limits import LIMITS as LIMITS
-    from derive.plan.limits import gradient_tokens as gradient_tokens
-    from derive.plan.limits import limit as limit
-    from derive.plan.limits import micro_batches as micro_batches
-    from derive.plan.limits import most_cards as most_cards
-    from derive.plan.limits import ring_tokens as ring_tokens
-    from derive.plan.limits import tensor_coefficient as tensor_coefficient
-    from derive.plan.limits import tensor_degree as tensor_degree
     from derive.plan.mesh import mesh as mesh
     from derive.plan.search import search as search
     from derive.plan.task import task as task
@@ -61,6 +59,7 @@ if TYPE_CHECKING:
     from derive.solve.feasible import feasible as feasible
     from derive.solve.numerical import numerical as numerical
     from derive.solve.optimum import optimum as optimum
+    from derive.solve.recomputation import recomputation as recomputation
     from derive.solve.rounding import multiple_below as multiple_below
     from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
     from derive.solve.rounding import power_of_two_below as power_of_two_below
@@ -70,6 +69,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "derive.cost.assumptions": ("Assumptions", "assume"),
+    "derive.cost.limits": (
+        "LIMITS", "batch_feed", "context_ring", "gradient_sync", "pipeline_bubble", "tensor_share",
+    ),
     "derive.cost.network": ("ring_seconds", "seconds"),
     "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.sharding": ("gated", "sharding"),
@@ -84,10 +86,6 @@ _HOME = {
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
     "derive.notation.symbols": ("meaning",),
     "derive.plan.batch": ("search_all",),
-    "derive.plan.limits": (
-        "LIMITS", "gradient_tokens", "limit", "micro_batches", "most_cards", "ring_tokens",
-        "tensor_coefficient", "tensor_degree",
-    ),
     "derive.plan.mesh": ("mesh",),
     "derive.plan.search": ("search",),
     "derive.plan.task": ("task",),
@@ -95,6 +93,7 @@ _HOME = {
     "derive.solve.feasible": ("feasible",),
     "derive.solve.numerical": ("numerical",),
     "derive.solve.optimum": ("optimum",),
+    "derive.solve.recomputation": ("recomputation",),
     "derive.solve.rounding": ("multiple_below", "nearest_power_of_two", "power_of_two_below"),
     "derive.solve.steps": ("prove", "steps"),
     "derive.solve.threshold": ("threshold",),

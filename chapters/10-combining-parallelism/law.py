@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from derive import Quantity, number
+from derive import Quantity, number, tensor_share
 from derive.book import Plot, decimals, percent, si
 from derive.cost.step_assumptions import NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.units import flop, one, second
-from derive.plan import limits
 
 from .common import LONGER, STEP, Costed, chapter, priced, q
 from .searches import FIRST, PLANS
 
 TEXTBOOK, SMALL = PLANS["70b-64-8k", 5], PLANS["8b-8-8k", 2]
-COEFFICIENT = limits.tensor_coefficient()
-RATIO = (v.tp - 1) * COEFFICIENT
+# The load of the limit is the ratio over the share epsilon that it may have.
+RATIO = tensor_share.load(NOTEBOOK, False) * v.epsilon
+COEFFICIENT = RATIO / (v.tp - 1)
 communication = STEP.term("t_tp").expr.xreplace({v.L_r: sp.S.Zero}) / v.L_p
 computation = v.f_L * STEP.term("t_1").expr
 BF16 = {v.e: NOTEBOOK.constants[v.e]}

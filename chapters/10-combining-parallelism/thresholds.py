@@ -4,45 +4,47 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from derive import Quantity, number
+from derive import (
+    Quantity,
+    batch_feed,
+    context_ring,
+    gradient_sync,
+    pipeline_bubble,
+    tensor_share,
+    threshold,
+)
 from derive.book import ceiling, cell
 from derive.book.tables import Cell
-from derive.cost.step_assumptions import step_assumptions
 from derive.notation import symbols as v
-from derive.plan import limits
+from derive.solve.limit import LimitThreshold
 
-from .common import FOUND, chapter, n, pc, q, whole
-from .searches import FIRST
+from .common import FOUND, chapter, h100, llama70, n, pc, q, whole
 
 BOUND = FOUND["70b-64-8k"].task.values
 NET, NVLINK = BOUND[v.W_dcn], BOUND[v.W_node]
-SPLIT = step_assumptions("notebook+ring_tensor")
+SPLIT = "notebook+ring_tensor"
 
 
-def values(**more: object) -> dict[object, Quantity]:
-    """The constants of the 70B search, with degrees and shares by symbol name."""
-    made = dict(BOUND)
-    for name, value in more.items():
-        symbol = v.find(name)
-        unit = v.unit_of_symbol(symbol)
-        made[symbol] = value if isinstance(value, Quantity) else number(value, unit, name)
-    return made
+def on(of: LimitThreshold, **values: object) -> Quantity:
+    """The number of a threshold for 70B on H100s, with degrees and shares by symbol name."""
+    return of.on(h100, llama70, **values).quantity
 
 
 # The ring under the attention.
-RING, RING_SPLIT = limits.ring_tokens(), limits.ring_tokens(SPLIT)
-LARGE = limits.ring_tokens(SPLIT, large=True)
-chapter.condition("ring-tokens", RING.relation)
-far = RING.on(values(tp=8, cp=2, W_cp=NET))
+RING = threshold(context_ring, v.T_r, "notebook", exact=True)
+RING_SPLIT = threshold(context_ring, v.T_r, SPLIT, exact=True)
+LARGE = threshold(context_ring, v.T_r, SPLIT)
+chapter.condition("ring-tokens", RING)
+far = on(RING, tp=8, cp=2, W_cp=NET)
 chapter.shown("min-cp-chunk-reason", far, ceiling())
 chapter.require("ring-over-chunk", far, ">", BOUND[v.T_min])
-chapter.shown("ring-inside", RING.on(values(tp=4, cp=2, W_cp=NVLINK)), ceiling())
-chapter.formula("ring-split", RING_SPLIT.relation)
-split = chapter.shown("ring-split-most", LARGE.on(values(tp=8, W_cp=NET)), ceiling())
+chapter.shown("ring-inside", on(RING, tp=4, cp=2, W_cp=NVLINK), ceiling())
+chapter.formula("ring-split", RING_SPLIT)
+split = chapter.shown("ring-split-most", on(LARGE, tp=8, W_cp=NET), ceiling())
 chapter.require("ring-split-under-chunk", split, "<", BOUND[v.T_min])
 chapter.require(
     "ring-split-no-t",
-    holds=bool(LARGE.on(values(tp=1, W_cp=NET)).value == split.value),
+    holds=bool(on(LARGE, tp=1, W_cp=NET).value == split.value),
     because="t cancels while the heads divide",
 )
 chapter.table(
@@ -51,22 +53,22 @@ chapter.table(
     [
         [
             whole(tp), whole(cp), "the node" if link is NVLINK else "the network",
-            cell(RING.on(values(tp=tp, cp=cp, W_cp=link)), ceiling()),
-            cell(RING_SPLIT.on(values(tp=tp, cp=cp, W_cp=link)), ceiling()),
+            cell(on(RING, tp=tp, cp=cp, W_cp=link), ceiling()),
+            cell(on(RING_SPLIT, tp=tp, cp=cp, W_cp=link), ceiling()),
         ]
         for tp, cp, link in ((4, 2, NVLINK), (8, 2, NET), (8, 4, NET), (8, 8, NET), (1, 16, NET))
     ],
 )  # fmt: skip
 
 # The bubble.
-MICRO = limits.micro_batches()
-chapter.condition("micro-batches", MICRO.relation)
+MICRO = threshold(pipeline_bubble, v.n_mb, "notebook")
+chapter.condition("micro-batches", MICRO)
 SHARES = (Fraction(1, 100), Fraction(1, 20), Fraction(1, 10))
 
 
 def fewest(pp: int, share: Fraction) -> Quantity:
     """The least micro-batches for a share of bubble."""
-    return MICRO.on(values(pp=pp, epsilon=share))
+    return on(MICRO, pp=pp, epsilon=share)
 
 
 def upward(of: Quantity) -> Quantity:
@@ -87,9 +89,8 @@ chapter.require(
 )
 
 # The tensor degree, the gradients, the cards.
-DEGREE = limits.tensor_degree()
-chapter.condition("tensor-degree", DEGREE.relation)
-layer = FIRST["f_L"]
+DEGREE = threshold(tensor_share, v.tp, "notebook")
+chapter.condition("tensor-degree", DEGREE)
 TOLERATED = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 chapter.table(
     "tensor-degrees",
@@ -97,24 +98,24 @@ chapter.table(
     [
         [
             (pc(q(s)), " of the computation"),
-            n(DEGREE.on(values(epsilon=s, W_tp=NVLINK, f_L=layer)), 1),
+            n(on(DEGREE, T=BOUND[v.T], epsilon=s), 1),
         ]
         for s in TOLERATED
     ],
     align="lr",
 )
-SYNC = limits.gradient_tokens()
-chapter.condition("gradient-tokens", SYNC.relation)
-WIDE = limits.gradient_tokens(large=True)
-chapter.shown("gradient-tokens-bf16", WIDE.on(values(e_g=2, W_dp=NET)), ceiling())
-chapter.shown("gradient-tokens-fp32", WIDE.on(values(e_g=4, W_dp=NET)), ceiling())
-CARDS = limits.most_cards()
-chapter.condition("most-cards", CARDS.relation)
+SYNC = threshold(gradient_sync, v.T_r, "notebook", exact=True)
+chapter.condition("gradient-tokens", SYNC)
+WIDE = threshold(gradient_sync, v.T_r, "notebook")
+chapter.shown("gradient-tokens-bf16", on(WIDE, e_g=2, W_dp=NET), ceiling())
+chapter.shown("gradient-tokens-fp32", on(WIDE, e_g=4, W_dp=NET), ceiling())
+CARDS = threshold(batch_feed, v.N, "notebook")
+chapter.condition("most-cards", CARDS)
 
 
 def most(batch: int, share: Fraction) -> Quantity:
     """The most cards that a batch feeds with TP4 CP2 PP2, at a share of bubble."""
-    return CARDS.on(values(tp=4, cp=2, pp=2, b_seq=1, B_seq=batch, epsilon=share))
+    return on(CARDS, tp=4, cp=2, pp=2, b_seq=1, B_seq=batch, epsilon=share)
 
 
 def downward(of: Quantity) -> Quantity:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from derive.notation.quantity import Quantity
-from derive.solve.steps import Step, prove
-
-if TYPE_CHECKING:
-    from derive.plan.limit_steps import LimitStep
+from derive.solve.step import Claimed
+from derive.solve.steps import prove
 
 
-def derivation_lines(derivation: Sequence[Step]) -> list[str]:
+def derivation_lines(derivation: Sequence[Claimed]) -> list[str]:
     """The steps, numbered, each with its claim and how it was proved."""
     lines = []
     for place, step in enumerate(derivation, 1):
@@ -27,7 +25,7 @@ def plain(quantity: Quantity | None) -> float | int | None:
     return int(quantity.value) if quantity.value.is_Integer else float(quantity.value)
 
 
-def step_row(step: Step | LimitStep, proved: str) -> dict[str, str]:
+def step_row(step: Claimed, proved: str) -> dict[str, str]:
     """A step of a derivation with how it was proved."""
     return {
         "kind": step.kind,

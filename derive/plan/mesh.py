@@ -14,7 +14,8 @@ from derive.notation.errors import DeriveError, quoted, unknown
 
 AXES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
 ORDERS: Mapping[str, tuple[str, ...]] = {
-    # The order string of --order in Megatron-LM, from the inside out.
+    # The default `order` of Megatron-LM, from the inside out [R-megatron]. It makes one mesh for
+    # attention, in which ep is 1, and one for the expert layers, in which cp is.
     "megatron": ("tp", "cp", "ep", "dp", "pp"),
     # torchtitan names its axes from the outside in; data parallelism is one of them, or two.
     "torchtitan": ("tp", "cp", "dp", "dp_shard", "dp_replicate", "pp"),

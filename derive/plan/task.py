@@ -21,16 +21,12 @@ from derive.notation.errors import DeriveError, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, number
 from derive.plan.exact import Numbers
+from derive.solve.step_values import SETTABLE, SHARES, WHOLE, facts_of
 
 DEGREES = (v.tp, v.cp, v.pp, v.dp)
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
-SOURCE_OF_NOTEBOOK = "NB"
-WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
 SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
 ROUNDED = sp.Rational(1, 20)  # how far a stated count of parameters may be from that of the shapes
-SHARES = (v.eta, v.mu, v.x_pp, v.x_dp)
-# What a caller may set beside the degrees: not what the options state, nor what follows.
-SETTABLE = (*WHOLE, *SHARES, v.P, v.C, v.M_hbm, v.W_node, v.W_dcn, v.A_kept, v.e, v.e_g, v.e_32)
 
 
 class Counts(NamedTuple):
@@ -136,43 +132,6 @@ def _settable() -> list[str]:
     return [s.name for s in (*DEGREES, v.b_seq, *SETTABLE)]
 
 
-def facts_of(
-    model: Model | None, chip: Chip | None, assumptions: StepAssumptions
-) -> dict[sp.Symbol, Quantity]:
-    """What the step model needs of a chip and a model, and the constants of the assumptions."""
-    found: dict[sp.Symbol, Quantity] = {}
-    if chip is not None:
-        found |= {s: q for s, q in chip.bindings().items() if s in SETTABLE}
-        if "exact_parameters" not in assumptions:
-            found |= _rounded_chip(chip)
-    if model is not None:
-        found |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
-        if "exact_parameters" not in assumptions:
-            found |= _rounded_parameters(model)
-        tables = 1 if model.tied_embeddings else 2
-        found[v.n_V] = number(tables, name="n_V", of=model.name)
-        found[v.n_F] = number(model.feed_forward_matrices, name="n_F", of=model.name)
-    for symbol, value in assumptions.constants.items():
-        unit = v.unit_of_symbol(symbol)
-        found[symbol] = number(value, unit, symbol.name, status="assumed")
-    return found
-
-
-def _rounded_chip(chip: Chip) -> dict[sp.Symbol, Quantity]:
-    """The readings of the notebook, which its assumptions fix whatever the chip's profile, unless
-    the caller has overridden the fact by name."""
-    overridden = {change.key for change in chip.overrides}
-    return {
-        fact.key.symbol: fact.quantity(reading)
-        for fact in chip.facts
-        for reading in fact.readings
-        if reading.source == SOURCE_OF_NOTEBOOK
-        and fact.key.symbol in SETTABLE
-        and fact.key.name not in overridden
-        and (not fact.key.precision or fact.key.name == "bf16")
-    }
-
-
 def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:
     """The parameters that the shapes among `bound` make; those left out are the model's own."""
     formula = sp.Add(*model.part_formulas.values())
@@ -187,16 +146,6 @@ def check_parameters(model: Model, made: Task) -> None:
             f"P = {shown(stated.value, stated.unit)} contradicts the shapes, which make "
             f"{shown(shapes.value, shapes.unit)}; leave P out, or set D, F, H, K, G, L, V to match"
         )
-
-
-def _rounded_parameters(model: Model) -> dict[sp.Symbol, Quantity]:
-    """The notebook's own count of parameters, where it has one."""
-    for fact in model.facts:
-        if fact.key.name == "published_parameters":
-            for reading in fact.readings:
-                if reading.source == SOURCE_OF_NOTEBOOK:
-                    return {v.P: fact.quantity(reading).named("P")}
-    return {}
 
 
 @lru_cache(maxsize=1024)  # models that differ in one term share all the others

@@ -15,9 +15,11 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.parse import quantity as parsed_quantity
-from derive.notation.printed import printed, printed_tex, shown, significant
+from derive.notation.printed import printed, shown, significant
 from derive.notation.quantity import Quantity, check_label, evaluated, number
 from derive.notation.units import Unit
+from derive.solve.bounds import Answered
+from derive.solve.bounds import Side as Side
 
 Values = dict[sp.Symbol, Quantity]
 ASSUMED_ONE = (v.M_X, v.M_Y, v.M_Z)
@@ -108,65 +110,14 @@ def bind(expr: sp.Expr, values: Values, unit: Unit | None = None, name: str = ""
     return evaluated(expr, bound, unit, name)
 
 
-@dataclass(frozen=True)
-class Side:
-    """One bound with its number, and the passes and networks that set it."""
-
-    direction: str
-    quantity: Quantity
-    passes: tuple[str, ...]
-    where: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Answered):
     """The numbers of a threshold. `sides` are its bounds; `provided` are loads that must not exceed
     1 for the answer to hold, as (formula, quantity). `notes` say what a reader has to know."""
 
-    asked: sp.Expr
-    sides: tuple[Side, ...]
     provided: tuple[tuple[str, Quantity], ...]
     assumptions: Assumptions
     notes: tuple[str, ...] = ()
-
-    @property
-    def binding(self) -> Side:
-        """The strictest bound; raises DeriveError where bounds face both ways."""
-        directions = {side.direction for side in self.sides}
-        if len(directions) > 1:
-            raise DeriveError(f"{self.asked} is bounded on both sides; ask for .low and .high")
-        pick = max if directions == {">="} else min
-        return pick(self.sides, key=lambda side: side.quantity.value)
-
-    @property
-    def quantity(self) -> Quantity:
-        """The strictest bound as a quantity with its tree."""
-        return self.binding.quantity
-
-    @property
-    def value(self) -> sp.Expr:
-        """The exact number of the strictest bound."""
-        return self.quantity.value
-
-    @property
-    def low(self) -> Quantity:
-        """The largest lower bound."""
-        return self._facing(">=", max)
-
-    @property
-    def high(self) -> Quantity:
-        """The smallest upper bound."""
-        return self._facing("<=", min)
-
-    def _facing(self, direction: str, pick: object) -> Quantity:
-        found = [side.quantity for side in self.sides if side.direction == direction]
-        if not found:
-            raise DeriveError(f"{self.asked} has no bound {direction}")
-        choose = max if pick is max else min
-        return choose(found, key=lambda q: q.value)
-
-    def __float__(self) -> float:
-        return float(self.value)
 
     def __str__(self) -> str:
         lines = []
@@ -190,16 +141,6 @@ class Answer:
         """The assumptions by name; where memory limits, the bytes of state of a parameter too."""
         memory = any("memory" in side.where for side in self.sides)
         return self.assumptions.described(memory=memory)
-
-    __repr__ = __str__
-
-    def _repr_latex_(self) -> str:
-        parts = []
-        for side in self.sides:
-            value = printed_tex(side.quantity.value, significant(4), side.quantity.unit)
-            sign = r"\ge" if side.direction == ">=" else r"\le"
-            parts.append(rf"{tex.tex(self.asked)} {sign} {value}")
-        return "$\\displaystyle " + r" \quad\text{and}\quad ".join(parts) + "$"
 
 
 def input_lines(*quantities: Quantity) -> list[str]:

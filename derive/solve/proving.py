@@ -8,19 +8,32 @@ import sympy as sp
 
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import ProofError
+from derive.notation.errors import DeriveError, ProofError, quoted
 from derive.solve.conditions import pass_terms
 from derive.solve.proof import proved_equal, proved_threshold
 from derive.solve.question import Question, mesh_in_terms_of_chips
-from derive.solve.step import Step, binding_passes, split_loads, split_of, state_of, time_of
+from derive.solve.step import (
+    Claimed,
+    Step,
+    binding_passes,
+    split_loads,
+    split_of,
+    state_of,
+    time_of,
+)
 
 
 @lru_cache(maxsize=512)
-def prove(step: Step) -> str:
-    """How the claim of a step was proved: "symbolically", "at points" or "on both sides".
+def prove(step: Claimed) -> str:
+    """How the claim of a step was proved: "symbolically", "at points", "on both sides", or, for the
+    load of a limit, "by the step model".
 
-    Raises ProofError naming the strategy, the step and a point where the claim fails.
+    Raises ProofError naming the strategy or the limit, the step and a point where the claim fails.
     """
+    if not isinstance(step, Claimed):
+        raise DeriveError(f"expected a step of a derivation, found {quoted(step)}")
+    if not isinstance(step, Step):
+        return step.proof()
     found = step.threshold
     where = f"{found.strategy.name}, {step.kind}"
     if step.kind == "threshold":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
 import sympy as sp
 
@@ -15,26 +16,18 @@ from derive.solve.threshold import Threshold
 TIMES = {"X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm}
 
 
-@dataclass(frozen=True)
-class Step:
-    """A step of a derivation: what it says in words, its claim, and what the claim is proved from.
-
-    `kind` is computation, communication, load, implied, mesh, split, best, capacity or threshold;
-    `passes` and `where` name the pass and the network it speaks of.
-    """
+@dataclass(frozen=True, repr=False)
+class Claimed:
+    """A step of a derivation: its kind, what it says in words, and its claim."""
 
     kind: str
     words: str
     claim: sp.Rel
-    threshold: Threshold
-    passes: str = ""
-    where: str = ""
-    also: tuple[sp.Rel, ...] = ()
 
     @property
     def claims(self) -> tuple[sp.Rel, ...]:
-        """The claim, and the further bounds of a threshold that has several."""
-        return (self.claim, *self.also)
+        """The claim, and what else is claimed with it."""
+        return (self.claim,)
 
     @property
     def latex(self) -> str:
@@ -46,20 +39,50 @@ class Step:
         """The claim as plain text."""
         return " and ".join(tex.text(claim) for claim in self.claims)
 
-    def with_claim(self, claim: sp.Rel) -> Step:
+    def with_claim(self, claim: sp.Rel) -> Self:
         """The same step with the claim an author prefers; to be proved before it is printed."""
         return replace(self, claim=claim)
+
+    def proof(self) -> str:
+        """How the claim was proved, from what it is claimed of; raises ProofError where it fails.
+
+        The steps of a strategy are proved by `prove`, all others by themselves.
+        """
+        raise NotImplementedError
 
     def __str__(self) -> str:
         return f"{self.words}:\n    {self.text}"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex}$"
 
 
-class Derivation(tuple[Step, ...]):
+@dataclass(frozen=True, repr=False)
+class Step(Claimed):
+    """A step of the derivation of a strategy's threshold, with what the claim is proved from.
+
+    `kind` is computation, communication, load, implied, mesh, split, best, capacity or threshold;
+    `passes` and `where` name the pass and the network it speaks of.
+    """
+
+    threshold: Threshold
+    passes: str = ""
+    where: str = ""
+    also: tuple[sp.Rel, ...] = ()
+
+    @property
+    def claims(self) -> tuple[sp.Rel, ...]:
+        """The claim, and the further bounds of a threshold that has several."""
+        return (self.claim, *self.also)
+
+
+Kind = TypeVar("Kind", bound=Claimed, covariant=True)
+
+
+class Derivation(tuple[Kind, ...]):
     """The steps in order; shown in full in a terminal and as mathematics in a notebook."""
 
     __slots__ = ()

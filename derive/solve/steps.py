@@ -7,10 +7,11 @@ claim with a changed coefficient fails.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, overload
 
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, Assumptions, assume
+from derive.cost.assumptions import Assumptions
 from derive.cost.moves import Move
 from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
@@ -23,6 +24,11 @@ from derive.solve.step import Step as Step
 from derive.solve.step import binding_passes, split_loads, state_of, time_of
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
+if TYPE_CHECKING:
+    from derive.cost.limits import Limit
+    from derive.cost.step_assumptions import StepAssumptions
+    from derive.solve.limit_steps import LimitStep
+
 VERBS = {
     "all_gather": "all-gathers",
     "reduce_scatter": "reduce-scatters",
@@ -33,19 +39,35 @@ VERBS = {
 }
 
 
+@overload
 def steps(
     strategy: Strategy,
     asked: sp.Expr,
-    assumptions: Assumptions = DEFAULT,
+    assumptions: Assumptions = ...,
     *,
-    fixed: Iterable[sp.Symbol] = (),
+    fixed: Iterable[sp.Symbol] = ...,
     **changes: object,
-) -> Derivation:
-    """The derivation of `threshold(strategy, asked)` for the pass that binds, each step proved.
+) -> Derivation[Step]: ...
+@overload
+def steps(
+    strategy: Limit,
+    asked: sp.Expr,
+    assumptions: StepAssumptions | str = ...,
+    *,
+    exact: bool = ...,
+) -> Derivation[LimitStep]: ...
+def steps(strategy: Any, asked: sp.Expr, assumptions: Any = None, **options: Any) -> Any:
+    """The derivation of `threshold(strategy, asked)` for the pass that binds, or of the threshold
+    of a limit of the step model, each step proved; it takes what `threshold` takes.
 
     Raises what `threshold` raises, and ProofError where a step does not hold (a bug, never input).
     """
-    found = threshold(strategy, asked, assume(assumptions, **changes), fixed=fixed)
+    found = threshold(strategy, asked, assumptions, **options)
+    if not isinstance(found, Threshold):
+        # Imported here: it brings the step model, which a strategy does not need.
+        from derive.solve.limit_steps import limit_steps
+
+        return limit_steps(found)
     made = Derivation(_derivation(found))
     for step in made:
         prove(step)

@@ -5,33 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING, overload
 
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
-from derive.cost.strategies import Strategy, as_strategy
+from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm
+from derive.notation.errors import DeriveError, NotClosedForm, quoted
 from derive.solve.binding import Answer, Giver, answers
+from derive.solve.bounds import Bound as Bound
+from derive.solve.bounds import Bounded
 from derive.solve.conditions import Condition, Split
 from derive.solve.powers import Range, solved
 from derive.solve.question import Held, Question, held, question, state_of_chip
 
-
-@dataclass(frozen=True)
-class Bound:
-    """One bound on the question: `>=` or `<=` an expression, and the passes and networks that set
-    it (X, Y, S, hbm; "memory" where it is capacity)."""
-
-    direction: str
-    expr: sp.Expr
-    passes: tuple[str, ...]
-    where: tuple[str, ...]
+if TYPE_CHECKING:
+    from derive.cost.limits import Limit
+    from derive.cost.step_assumptions import StepAssumptions
+    from derive.solve.limit import LimitThreshold
 
 
-@dataclass(frozen=True)
-class Threshold:
+@dataclass(frozen=True, repr=False)
+class Threshold(Bounded):
     """The condition on a question under which a strategy is compute-bound.
 
     All `bounds` must hold, and each expression of `provided` be at most 1. `splits` are the values
@@ -40,41 +37,18 @@ class Threshold:
     """
 
     strategy: Strategy
-    question: Question
-    bounds: tuple[Bound, ...]
     provided: tuple[sp.Expr, ...]
     splits: tuple[Split, ...]
     assumptions: Assumptions
     fixed: tuple[sp.Symbol, ...] = ()
     mesh: tuple[tuple[sp.Symbol, sp.Expr], ...] = ()
 
-    @property
-    def closed_form(self) -> sp.Expr:
-        """The bound where there is one; raises DeriveError where there are more."""
-        if len(self.bounds) != 1:
-            raise DeriveError(f"{self} has {len(self.bounds)} bounds; ask for .bounds")
-        return self.bounds[0].expr
-
-    @property
-    def relations(self) -> tuple[sp.Rel, ...]:
-        """Each bound as a SymPy relation."""
-        return tuple(relation(self.question.expr, bound) for bound in self.bounds)
-
-    @property
-    def latex(self) -> str:
-        return r" \quad\text{and}\quad ".join(tex.tex(r) for r in self.relations)
-
     def __str__(self) -> str:
-        text = " and ".join(tex.text(r) for r in self.relations)
+        text = super().__str__()
         if self.provided:
             side = " and ".join(f"{tex.text(p)} <= 1" for p in self.provided)
             text += f" provided {side}"
         return text
-
-    __repr__ = __str__
-
-    def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {self.latex}$"
 
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number: with a chip, a model, and values by symbol name.
@@ -94,29 +68,68 @@ class Threshold:
         )
 
 
-def relation(of: sp.Expr, bound: Bound) -> sp.Rel:
-    """The bound as a SymPy relation with the question on the left."""
-    kind = sp.Ge if bound.direction == ">=" else sp.Le
-    return kind(of, bound.expr, evaluate=False)
-
-
+@overload
 def threshold(
     strategy: Strategy,
     asked: sp.Expr,
-    assumptions: Assumptions = DEFAULT,
+    assumptions: Assumptions = ...,
+    *,
+    fixed: Iterable[sp.Symbol] = ...,
+    **changes: object,
+) -> Threshold: ...
+@overload
+def threshold(
+    strategy: Limit,
+    asked: sp.Expr,
+    assumptions: StepAssumptions | str = ...,
+    *,
+    exact: bool = ...,
+) -> LimitThreshold: ...
+def threshold(
+    strategy: Strategy | Limit,
+    asked: sp.Expr,
+    assumptions: Assumptions | StepAssumptions | str | None = None,
     *,
     fixed: Iterable[sp.Symbol] = (),
     **changes: object,
-) -> Threshold:
+) -> Threshold | LimitThreshold:
     """The condition on `asked` (a symbol or ratio, e.g. B/X) under which `strategy` is
     compute-bound; on P or M_hbm, under which the model's state fits in memory.
 
     `fixed` names mesh axes that are held instead of chosen for the best; `changes` are assumptions
-    by name (overlap="serial"). Raises NotClosedForm where there is no readable closed form and
-    DeriveError where the condition does not involve what is asked.
+    by name (overlap="serial"). Of a limit of the step model, such as context_ring, the bound on a
+    symbol under which its claim holds: `assumptions` are then those of a step or their name
+    ("notebook"), and exact=True keeps the shares (n-1)/n that are else taken as 1.
+
+    Raises NotClosedForm where there is no readable closed form and DeriveError where the condition
+    does not involve what is asked.
     """
-    chosen, what = as_strategy(strategy), question(asked)
-    return _threshold(chosen, what, assume(assumptions, **changes), tuple(fixed))
+    if not isinstance(strategy, Strategy):
+        return _of_limit(strategy, asked, assumptions, fixed, changes)
+    base = DEFAULT if assumptions is None else assumptions
+    if not isinstance(base, Assumptions):
+        raise DeriveError(f"{strategy.name}: expected Assumptions, found {quoted(base)}")
+    return _threshold(strategy, question(asked), assume(base, **changes), tuple(fixed))
+
+
+def _of_limit(
+    of: object,
+    asked: sp.Expr,
+    assumptions: object,
+    fixed: Iterable[sp.Symbol],
+    changes: dict[str, object],
+) -> LimitThreshold:
+    # Imported here: they bring the step model, which a strategy does not need.
+    from derive.cost.limits import as_limit
+    from derive.cost.step_assumptions import DEFAULT
+    from derive.solve.limit import limit_threshold
+
+    limit = as_limit(of)
+    exact = changes.pop("exact", False)
+    for name in [*changes, *(["fixed"] if tuple(fixed) else [])]:
+        raise DeriveError(f"{name} plays no part in {limit.name}; exact=True does")
+    given = DEFAULT if assumptions is None else assumptions
+    return limit_threshold(limit, asked, given, exact=exact)
 
 
 @lru_cache(maxsize=512)
@@ -148,9 +161,9 @@ def _threshold(
         raise _not_involved(strategy, what, state.conditions)
     strictest = _strictest(bounds)
     return Threshold(
-        strategy,
         what,
         strictest,
+        strategy,
         tuple(dict.fromkeys(provided)),
         tuple(_split_in_alpha(s, what) for s in state.splits),
         assumptions,
@@ -224,7 +237,7 @@ def _capacity(
     bounds = tuple(_bounds(found, condition, what))
     if not bounds:
         raise _not_involved(strategy, what, (condition,))
-    return Threshold(strategy, what, bounds, (), (), assumptions, fixed)
+    return Threshold(what, bounds, strategy, (), (), assumptions, fixed)
 
 
 def _not_involved(strategy: Strategy, what: Question, found: tuple[Condition, ...]) -> DeriveError:

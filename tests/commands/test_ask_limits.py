@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from derive import limit, step_assumptions
+from derive import LIMITS, chip, model, threshold
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, UnknownName
-from derive.plan.limit_steps import limit_steps
-from derive.plan.limits import LIMITS
 
 ON = ("--chip", "h100", "--model", "llama-3-70b")
 RING = ("context_ring", "T_r", *ON, "--set", "tp=8", "--set", "cp=2")
@@ -92,19 +89,52 @@ def test_the_gradients_under_the_default_assumptions(answer: Any) -> None:
     assert found["value"] == pytest.approx(seconds * 989.4e12 * 0.6 * 8 / (4 * layers), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", list(LIMITS))
 @pytest.mark.parametrize("text", ["notebook", "default", "default-two_level"])
-@pytest.mark.parametrize("large", [False, True])
-def test_every_limit_is_proved_on_both_sides(name: str, text: str, large: bool) -> None:
-    found = limit(name, None, step_assumptions(text), large=large)
-    assert limit_steps(found)[-1].proved == "on both sides"
+@pytest.mark.parametrize("form", ["--exact", "--large-n"])
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_command_tells_what_the_threshold_is(
+    answer: Any, name: str, text: str, form: str
+) -> None:
+    of = LIMITS[name]
+    found = threshold(of, of.asked, text, exact=form == "--exact")
+    told = answer("ask", name, of.asked.name, "--assume", text, form)
+    assert told["relation"] == found.direction
+    assert told["latex"] == found.latex
+    assert told["assumptions"] == found.described
+    assert told["steps"][-1]["proved"] == "on both sides"
+    assert told["claim"] == of.claim
+
+
+def test_the_command_gives_the_number_of_the_threshold(answer: Any) -> None:
+    found = threshold(LIMITS["context_ring"], v.T_r)
+    number = found.on(chip("h100"), model("llama-3-70b"), tp=8, cp=2).value
+    assert answer("ask", *RING)["exact"] == str(number)
 
 
 def test_a_number_that_lacks_a_value_names_it(run: Any) -> None:
-    _, out, _ = run("ask", "tensor_share", "tp", *ON, "--set", "T=8192", "--set", "epsilon=0.1")
-    assert "give a value to W_tp (one-way bandwidth of a tensor group)" in out
+    alone = ("--model", "llama-3-70b", "--set", "T=8192", "--set", "epsilon=0.1")
+    _, out, _ = run("ask", "tensor_share", "tp", *alone)
+    assert "W_tp (one-way bandwidth of a tensor group)" in out
     _, out, _ = run("ask", "context_ring", "T_r", *ON)
     assert "give a value to tp (degree of tensor parallelism" in out
+
+
+@pytest.mark.parametrize(("share", "beyond"), [("0.1", False), ("0.5", True)])
+def test_the_tensor_group_is_linked_as_in_a_node(run: Any, share: str, beyond: bool) -> None:
+    more = (*ON, "--assume", "notebook", "--set", "T=8192", "--set", f"epsilon={share}")
+    _, out, _ = run("ask", "tensor_share", "tp", *more)
+    assert "W_tp: W_node, the link inside a node" in out
+    assert ("holds up to tp = 8" in out) is beyond
+
+
+@pytest.mark.parametrize("form", ["--exact", "--large-n"])
+@pytest.mark.parametrize("name", ["context_ring", "gradient_sync"])
+def test_where_nothing_moves_it_says_so(run: Any, answer: Any, name: str, form: str) -> None:
+    degrees = [x for axis in ("tp=8", "cp=1", "dp=1", "pp=1") for x in ("--set", axis)]
+    _, out, _ = run("ask", name, "T_r", *ON, *degrees, form)
+    assert "with these values nothing moves, so any T_r will do" in out
+    assert "with --" not in out
+    assert answer("ask", name, "T_r", *ON, *degrees, form)["value"] == 0
 
 
 @pytest.mark.parametrize(
@@ -126,16 +156,3 @@ def test_a_number_that_lacks_a_value_names_it(run: Any) -> None:
 )
 def test_refused(refused: Any, arguments: tuple[str, ...], told: str) -> None:
     assert told in refused("ask", *arguments)
-
-
-def test_in_python() -> None:
-    assert str(limit("pipeline_bubble")) == "n_mb >= (1 - epsilon)*(pp - 1)/epsilon"
-    assert limit("context_ring", v.W_cp).direction == ">="
-    with pytest.raises(UnknownName, match="did you mean tensor_share"):
-        limit("tensor_shar")
-    with pytest.raises(UnknownName, match="symbol of context_ring"):
-        limit("context_ring", v.V)
-    with pytest.raises(DeriveError, match="no single bound"):
-        from derive.commands.limits import _limit
-
-        _limit("context_ring", v.cp, step_assumptions("notebook"), "exact")

@@ -1,0 +1,166 @@
+"""The limits of a training step, declared: how long, how many, how wide, from the step model.
+
+Each is a load made of the model's own terms, which must not exceed 1, and what is then true.
+Nothing is solved here: `threshold(context_ring, T_r)` does that, for any symbol of the load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import sympy as sp
+
+from derive.cost.step import step_model
+from derive.cost.step_assumptions import StepAssumptions
+from derive.cost.step_time import FORWARD, PASSES
+from derive.cost.strategies import STRATEGIES, as_strategy
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
+
+
+@dataclass(frozen=True, repr=False)
+class Limit:
+    """A limit of the step model: `claim` holds where `load` is at most 1.
+
+    `load` takes the assumptions and whether shares (n-1)/n of a group of n are taken as 1.
+    `asked` is the symbol that it is a limit on. `idle` says what a load of zero means.
+    `inside_node` is the link that is taken to be the one inside a node where the group that it
+    belongs to is itself asked for.
+    """
+
+    name: str
+    gloss: str
+    claim: str
+    asked: sp.Symbol
+    load: Callable[[StepAssumptions, bool], sp.Expr]
+    idle: str = ""
+    inside_node: sp.Symbol | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.gloss}; threshold({self.name}, {self.asked})"
+
+
+def _ring(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+    """The ring over the attention of a stage; the tokens of the sequence are those of its ranks."""
+    model = step_model(assumptions)
+    work = {v.t_1: model.term("t_1").expr, v.f_A: model.term("f_A").expr}
+    ring, attention = (
+        _without_recomputation(model.term(symbol.name).expr).xreplace(work)
+        for symbol in (v.t_ring, v.t_attn)
+    )
+    load = (ring / attention).xreplace({v.T: v.cp * v.T_r})
+    return load.xreplace({v.cp - 1: v.cp}) if large else load
+
+
+def _bubble(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+    """The bubble over its share epsilon of the step, with gradient traffic left out and even
+    stages, which is without the head."""
+    bubble = step_model(assumptions).term("bubble").expr.xreplace({v.f_V: sp.S.Zero})
+    # bubble <= epsilon (bubble + m t), with the terms of the bubble on one side.
+    return bubble * (1 - v.epsilon) / (v.epsilon * v.n_mb * v.t_mb)
+
+
+def _tensor(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+    """Tensor communication over the share epsilon of the computation of a stage's layers. What is
+    left, (t-1)/t of a t-th, is exact and no share of a group any more."""
+    model = step_model(assumptions)
+    layers = v.L_p * v.f_L * model.term("t_1").expr
+    return _without_recomputation(model.term("t_tp").expr) / layers / v.epsilon
+
+
+def _gradients(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+    """The gradients' reduce-scatter over the backward pass of a micro-batch of one sequence; the
+    work of attention and the vocabulary is left out.
+
+    With an even share the parameters on a chip and their work cancel; with `largest_stage` psi is
+    that of the fullest stage. With two levels a large group is one of many nodes.
+    """
+    model = step_model(assumptions)
+    even = "largest_stage" not in assumptions
+    left_out = {v.f_A: sp.S.Zero} | ({v.V: sp.S.Zero} if even else {})
+    work = model.term("f_L").expr.xreplace(left_out)
+    backward = (PASSES - 1) * FORWARD * v.L_p * work * model.term("t_1").expr
+    instead = {v.L_p: model.term("L_p").expr, v.b_seq: sp.S.One}
+    if even:
+        instead[v.psi] = model.term("psi").expr
+    scatter = model.term("t_scatter").expr
+    if large:
+        group = v.cp * v.dp
+        scatter = scatter.xreplace({n - 1: n for n in (group, group / v.n_near)})
+    load = (scatter / backward).xreplace(instead)
+    return sp.factor(load) if even else load
+
+
+def _feed(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+    """The load of the bubble with the micro-batches that a batch leaves a pipeline on N chips."""
+    share = step_model(assumptions).term("n_mb").expr
+    pipelines = v.N / (v.tp * v.cp * v.pp)
+    return _bubble(assumptions, large).xreplace({v.n_mb: share.xreplace({v.dp: pipelines})})
+
+
+def _without_recomputation(expr: sp.Expr) -> sp.Expr:
+    return expr.xreplace({v.L_r: sp.S.Zero})
+
+
+context_ring = Limit(
+    "context_ring",
+    "tokens of a context-parallel rank that hide the ring under attention",
+    "the ring hides under the attention",
+    v.T_r,
+    _ring,
+    idle="nothing moves",
+)
+pipeline_bubble = Limit(
+    "pipeline_bubble",
+    "micro-batches for a share of bubble in the step",
+    "the bubble takes at most epsilon of the step",
+    v.n_mb,
+    _bubble,
+)
+tensor_share = Limit(
+    "tensor_share",
+    "tensor degree for a share of communication, as a share of the layer's computation",
+    "tensor communication is at most epsilon of the layer's computation",
+    v.tp,
+    _tensor,
+    idle="nothing moves",
+    inside_node=v.W_tp,
+)
+gradient_sync = Limit(
+    "gradient_sync",
+    "tokens on a chip that hide the gradients' reduce-scatter under the backward pass",
+    "the gradients hide under the backward pass",
+    v.T_r,
+    _gradients,
+    idle="nothing moves",
+)
+batch_feed = Limit(
+    "batch_feed",
+    "cards that a batch can feed, each pipeline with micro-batches for a share of bubble",
+    "the batch feeds every pipeline",
+    v.N,
+    _feed,
+)
+
+LIMITS: Mapping[str, Limit] = MappingProxyType(
+    {
+        limit.name: limit
+        for limit in (context_ring, pipeline_bubble, tensor_share, gradient_sync, batch_feed)
+    }
+)
+
+
+def as_limit(value: object) -> Limit:
+    """`value` where it is a limit; raises DeriveError where it is not, saying how to name it, and
+    UnknownName for text that names neither a limit nor a strategy."""
+    if isinstance(value, Limit):
+        return value
+    if isinstance(value, str) and value in LIMITS:
+        raise DeriveError(f"expected a limit, found the text {quoted(value)}; write {value}")
+    try:
+        as_strategy(value)
+    except UnknownName:
+        raise unknown("strategy or limit", str(value), [*STRATEGIES, *LIMITS]) from None
+    raise DeriveError(f"expected a limit such as context_ring, found {quoted(value)}")

@@ -28,8 +28,9 @@ ERRATA = (
         "micro-much-larger",
         "The steps for choosing",
         "the micro-batch count has to be far larger than the stage count",
-        "That is right of a plain schedule. The published set-up of Llama 3 405B has one "
-        "micro-batch per stage, and lives with it by interleaving.",
+        "That is right of a plain schedule. The published set-up of Llama 3 405B has sixteen "
+        "sequences per replica for sixteen stages, at most one micro-batch per stage, and lives "
+        "with it by interleaving.",
     ),
     (
         "min-cp-chunk-reason",

@@ -12,6 +12,7 @@ from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
 from derive.plan.exact import exact
 from derive.plan.search import Found
+from derive.solve.recomputation import recomputation
 
 from .common import FOUND, STEP, Costed, chapter, llama8, llama70, ranked
 
@@ -27,6 +28,13 @@ chapter.condition("batch", whole_batch)
 chapter.condition("states", defined(v.M_states))
 chapter.condition("activations", (defined(v.a_1), defined(v.a_0)))
 chapter.condition("recomputed", defined(v.L_r))
+least = recomputation(NOTEBOOK)
+chapter.derivation("recomputation", least)
+chapter.require(
+    "closed-form-of-the-loop",
+    holds=least[-1].claim == defined(v.L_r),
+    because="the last step of the derivation is the step model's own definition",
+)
 chapter.condition("layer", (defined(v.f_L), defined(v.f_A)))
 chapter.condition("slowest", (defined(v.t_slow), defined(v.t_1)))
 chapter.condition("tensor", defined(v.t_tp))

@@ -4,14 +4,9 @@ ZeRO-1: weights and gradients are whole on the chips of a data group, the optimi
 over it. The first stage holds the most micro-batches at once, min(p, m) under 1F1B.
 
 With r of the stage's l layers recomputed, the first stage holds states + q (a_1 (l - r) + a_0 r)
-bytes, where a_1 > a_0. The notebook adds recomputed layers one by one until that is at most the
-budget M. The sum falls by q (a_1 - a_0) with each layer, so it is at most M if and only if
-r >= (states + q a_1 l - M) / (q (a_1 - a_0)). The least whole number from 0 that does so is
-max(0, ceil of the right side), and a plan fits if and only if that is at most l: the loop's result.
-
-Where the working set w of the layer being run again is counted, any r > 0 costs w once more. If
-r = 0 does not fit, the same argument with states + w gives the least r; with w >= 0 it is at least
-the r without w, so it is at least 1, and the form below joins both cases by min(1, r without w).
+bytes. The notebook adds recomputed layers one by one until that is at most the budget; the closed
+form here is the loop's result, which `derive.solve.recomputation` proves. Where the working set of
+the layer being run again is counted, any r > 0 costs it once more: min(1, r without it).
 """
 
 from __future__ import annotations

@@ -1,0 +1,156 @@
+"""The recomputed layers: the closed form is what a loop finds, and what is not is not proved."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain, combinations
+
+import pytest
+import sympy as sp
+
+from derive.cost.memory import memory, recomputed_layers
+from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
+from derive.cost.step_terms import Term
+from derive.notation import symbols as v
+from derive.notation.errors import ProofError, UnknownName
+from derive.solve import recomputation as module
+from derive.solve.recomputation import BUDGET, prove_recomputation, recomputation
+
+SHAPING = ("working_set", "logits")
+SETS = [
+    step_assumptions("+".join(("notebook", *some)))
+    for some in chain.from_iterable(combinations(SHAPING, n) for n in range(3))
+]
+ALONE = [step_assumptions(f"notebook+{name}") for name in CORRECTIONS if name not in SHAPING]
+
+
+def last(assumptions):
+    return recomputation(assumptions)[-1]
+
+
+@pytest.mark.parametrize("assumptions", [*SETS, *ALONE, DEFAULT], ids=lambda a: a.name)
+def test_every_step_is_proved_and_the_last_is_the_models_own(assumptions):
+    made = recomputation(assumptions)
+    assert made[-1].claim.rhs == recomputed_layers(assumptions)
+    assert [prove_recomputation(step) for step in made] == ["symbolically"] * len(made)
+    kinds = [step.kind for step in made]
+    stages = 2 if "logits" in assumptions else 1
+    assert kinds == ["fits", "frees", "bound"] * stages + ["closed_form"]
+
+
+def drawn(draw):
+    """Values of what the memory rests on, with a_1 > a_0."""
+    n = {s: sp.Rational(draw.randint(1, 60), draw.randint(1, 6)) for s in (v.a_0, v.M_logits)}
+    n[v.a_1] = n[v.a_0] + sp.Rational(draw.randint(1, 200), draw.randint(1, 9))
+    n[v.L_p], n[v.n_fly] = sp.Integer(draw.randint(1, 25)), sp.Integer(draw.randint(1, 8))
+    n[v.M_states] = sp.Rational(draw.randint(1, 900), 7)
+    n[v.mu] = sp.Rational(draw.randint(1, 10), 10)
+    full = n[v.M_states] + n[v.n_fly] * n[v.a_1] * n[v.L_p]
+    n[v.M_hbm] = full / n[v.mu] * sp.Rational(draw.randint(1, 24), 20)
+    return n
+
+
+@pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)
+def test_the_claims_are_what_a_loop_over_the_memory_finds(assumptions):
+    draw = random.Random(3)
+    total = sp.Add(*(term.expr for term in memory(assumptions)))
+    closed = last(assumptions).claim.rhs
+    seen = set()
+    for _ in range(60):
+        values = drawn(draw)
+        budget = BUDGET.xreplace(values)
+        of = total.xreplace(values)
+        layers = 0
+        while of.xreplace({v.L_r: sp.Integer(layers)}) > budget:
+            layers += 1
+        assert closed.xreplace(values).doit() == layers
+        seen.add(min(layers, int(values[v.L_p]) + 1))
+    assert {0, 1} <= seen and len(seen) > 5
+
+
+@pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)
+def test_other_forms_of_the_last_step_are_not_proved(assumptions):
+    step = last(assumptions)
+    closed = step.claim.rhs
+    ceilings = sorted(closed.args, key=lambda x: x.has(sp.ceiling))[1:]
+    arguments = [x.args[0] for x in ceilings]
+    wrong = [
+        closed + 1,
+        closed.xreplace({v.a_0: v.a_0 / 2}),
+        closed.xreplace({v.n_fly: sp.S.One}),
+        sp.Max(0, *(sp.floor(x) for x in arguments), evaluate=False),
+        sp.Max(1, *ceilings, evaluate=False),
+        sp.Max(*ceilings, evaluate=False) if len(ceilings) > 1 else ceilings[0],
+        sp.Max(0, *(sp.ceiling(x + v.a_1 / (v.a_1 - v.a_0)) for x in arguments), evaluate=False),
+    ]
+    if "working_set" in assumptions:
+        (inner,) = closed.atoms(sp.Min)
+        wrong += [
+            closed.xreplace({inner: sp.S.One}),
+            closed.xreplace({inner: sp.S.Zero}),
+            closed.xreplace({inner: sp.Min(2, *(x for x in inner.args if x != 1))}),
+        ]
+    if "logits" in assumptions:
+        wrong.append(sp.Max(0, ceilings[0], evaluate=False))
+    for other in wrong:
+        with pytest.raises(ProofError):
+            prove_recomputation(step.with_claim(sp.Eq(v.L_r, other, evaluate=False)))
+    with pytest.raises(ProofError):
+        prove_recomputation(step.with_claim(sp.Ge(v.L_r, closed, evaluate=False)))
+
+
+@pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)
+def test_other_claims_of_the_other_steps_are_not_proved(assumptions):
+    for step in recomputation(assumptions)[:-1]:
+        left, right = step.claim.lhs, step.claim.rhs
+        kind = type(step.claim)
+        for claim in (
+            kind(left, right + v.a_0, evaluate=False),
+            kind(left * 2, right, evaluate=False),
+            sp.Lt(left, right, evaluate=False),
+            step.claim.reversedsign if kind is not sp.Gt else sp.Gt(-left, 0, evaluate=False),
+        ):
+            with pytest.raises(ProofError):
+                prove_recomputation(step.with_claim(claim))
+
+
+def changed(patch, change):
+    terms = module.memory
+
+    def other(assumptions):
+        return tuple(
+            Term(t.name, change(t.name, t.expr), t.unit, t.gloss) for t in terms(assumptions)
+        )
+
+    patch.setattr(module, "memory", other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name, x: 2 * x if name == "states" else x,
+        lambda name, x: x.xreplace({v.n_fly: v.n_fly + 1}),
+        lambda name, x: x.xreplace({v.a_0: v.a_0 / 3}),
+        lambda name, x: x.xreplace({v.L_p: v.L_p + 1}),
+        lambda name, x: x * v.L_r / v.L_p if name == "activations" else x,
+    ],
+    ids=["states", "in flight", "inputs", "layers", "not linear"],
+)
+@pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)
+def test_a_changed_memory_contradicts_the_closed_form(monkeypatch, assumptions, change):
+    step = last(assumptions)
+    changed(monkeypatch, change)
+    with pytest.raises(ProofError):
+        prove_recomputation(step)
+
+
+def test_where_recomputation_frees_nothing_there_is_no_proof(monkeypatch):
+    changed(monkeypatch, lambda name, x: x.xreplace({v.a_1: v.a_0, v.a_0: v.a_1}))
+    with pytest.raises(ProofError, match="may not be positive"):
+        recomputation(NOTEBOOK)
+
+
+def test_assumptions_by_name():
+    assert recomputation("notebook") == recomputation(NOTEBOOK)
+    with pytest.raises(UnknownName, match="notebok"):
+        recomputation("notebok")

@@ -60,7 +60,11 @@ def recomputation(
         made += [
             RecomputationStep("fits", f"{of} fits where", fits, assumptions, stage),
             RecomputationStep(
-                "frees", "Each further layer that is recomputed frees", falls, assumptions, stage
+                "frees",
+                "Each further layer that is recomputed frees bytes",
+                falls,
+                assumptions,
+                stage,
             ),
             RecomputationStep("bound", "So it fits if and only if", reached, assumptions, stage),
         ]
@@ -76,20 +80,16 @@ def recomputation(
 
 def stages(assumptions: StepAssumptions) -> dict[str, sp.Expr]:
     """The bytes that each stage holds with L_r of its layers recomputed, one or more of them."""
-    total = sp.expand(_held(assumptions, sp.S.One))
+    total = _held(assumptions, sp.S.One)
     larger = sorted(total.atoms(sp.Max), key=str)
     if not larger:
-        return {FIRST: _tidy(total)}
+        return {FIRST: total}
     (of,) = larger
     # The fullest chip fits where both do: the memory rises one for one with the larger.
     if total.coeff(of) != 1 or len(of.args) != 2:
         raise ProofError(f"memory: expected the larger of two stages, found {tex.text(total)}")
     first, last = sorted(of.args, key=lambda size: not size.has(v.n_fly))
-    return {FIRST: _tidy(total.xreplace({of: first})), LAST: _tidy(total.xreplace({of: last}))}
-
-
-def _tidy(size: sp.Expr) -> sp.Expr:
-    return sp.collect(sp.expand(size), v.n_fly)
+    return {FIRST: total.xreplace({of: first}), LAST: total.xreplace({of: last})}
 
 
 def prove_recomputation(step: RecomputationStep) -> str:
@@ -179,7 +179,7 @@ def _largest_ceiling(closed: sp.Expr, bounds: list[sp.Expr], where: str) -> None
 def _bound(size: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """The bytes that a layer frees where it is recomputed, and the least layers that fit."""
     frees = _turned(sp.factor(-size.diff(v.L_r)))
-    over = size.xreplace({v.L_r: sp.S.Zero}) - BUDGET
+    over = sp.expand(size.xreplace({v.L_r: sp.S.Zero})) - BUDGET
     return frees, over / frees
 
 

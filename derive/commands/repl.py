@@ -18,7 +18,9 @@ derive: closed forms for distributed training. Try
   threshold(fsdp, B/X)         the critical batch per chip
   optimum(fsdp_tensor, X)      the best FSDP degree
   threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("llama-3-70b"))
+  threshold(context_ring, T_r) tokens that hide the ring of context parallelism
 {strategies}
+{limits}
 {symbols}
 meaning(X).gloss tells what a symbol stands for. Leave with exit() or Ctrl-D."""
 
@@ -82,6 +84,7 @@ def _wrapped(title: str, names: Iterable[str]) -> str:
 def run() -> int:
     """Read and evaluate until the input ends; always 0."""
     import derive
+    from derive.cost.limits import LIMITS
     from derive.cost.strategies import STRATEGIES
     from derive.notation.symbols import vocabulary
 
@@ -92,7 +95,9 @@ def run() -> int:
         _complete(names)
     symbols = [name for name, meaning in vocabulary().items() if meaning.role != "time"]
     banner = BANNER.format(
-        strategies=_wrapped("Strategies:", STRATEGIES), symbols=_wrapped("Symbols:", symbols)
+        strategies=_wrapped("Strategies:", STRATEGIES),
+        limits=_wrapped("Limits of a step:", LIMITS),
+        symbols=_wrapped("Symbols:", symbols),
     )
     shown, sys.displayhook = sys.displayhook, _display
     try:

@@ -26,8 +26,9 @@ def proved_on_both_sides(load: sp.Expr, claim: sp.Rel, where: str) -> str:
         if not (at.is_Rational and at > 0):
             continue
         tried += 1
+        there = load.xreplace(point)
         for factor, kept in ((1, True), (1 + MARGIN, above), (1 - MARGIN, not above)):
-            here = load.xreplace({**point, asked: at * factor})
+            here = there.xreplace({asked: at * factor})
             if bool(here <= 1) is not kept or (factor == 1 and here != 1):
                 raise ProofError(f"{where}: {tex.text(claim)} does not hold")
     if not tried:

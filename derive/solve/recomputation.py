@@ -20,6 +20,7 @@ from derive.cost.step_assumptions import DEFAULT, StepAssumptions, step_assumpti
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
+from derive.solve.proving import prove
 from derive.solve.step import Claimed, Derivation
 
 BUDGET = v.mu * v.M_hbm
@@ -74,7 +75,7 @@ def recomputation(
         words = "With the layer that is run again held once any is recomputed, the least is"
     made.append(RecomputationStep("closed_form", words, claim, assumptions))
     for step in made:
-        prove_recomputation(step)
+        prove(step)
     return Derivation(made)
 
 

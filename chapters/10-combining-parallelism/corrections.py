@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from derive import number
-from derive.book.tables import Cell
+from derive.book import math
+from derive.book.tables import Cell, Part
 from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, step_assumptions
+from derive.notation import symbols as v
+from derive.notation.printed import NO_BREAK
 from derive.notation.units import one
 from derive.plan.few import search_few
 from derive.plan.plans import Plan, plan_of
-from derive.plan.task import Task
+from derive.plan.space import space_of
+from derive.plan.task import Task, task
 
-from .common import CASES, FOUND, asked, chapter, pc, q, whole
+from .common import CASES, FOUND, SHORT, asked, chapter, h100, llama70, n, pc, q, whole
 
 SEARCHES = ("70b-64-8k", "70b-64-128k")
 
@@ -21,9 +27,18 @@ def degrees(plan: Plan) -> str:
     return f"TP{plan.tp} CP{plan.cp} PP{plan.pp} DP{plan.dp}{micro}"
 
 
-def first_plan(task: Task) -> Plan:
+def shown(plan: Plan) -> tuple[Part, ...]:
+    """The degrees of a plan for a table, which does not break them."""
+    pairs = (("TP", plan.tp), ("CP", plan.cp), ("PP", plan.pp), ("DP", plan.dp))
+    parts = [part for name, x in pairs for part in (f"{NO_BREAK}{name}", whole(x))]
+    if plan.micro_batch > 1:
+        parts += [", micro-batches of ", whole(plan.micro_batch)]
+    return ("TP", *parts[1:])
+
+
+def first_plan(of: Task) -> Plan:
     """The plan that the search ranks first."""
-    return search_few(task, top=1).plan(1)
+    return search_few(of, top=1).plan(1)
 
 
 BEFORE = {key: FOUND[key].plan(1) for key in SEARCHES}
@@ -33,40 +48,63 @@ for name in CORRECTIONS:
     alone[name] = [first_plan(asked(*CASES[key], assumptions)) for key in SEARCHES]
 
 
+least = FOUND["70b-64-8k"].task.values[v.A_kept]
+widest = max(
+    space_of(asked(*CASES["70b-64-8k"], step_assumptions("notebook+wide_grid"))).micro_batch
+)
+NUMBERS: dict[str, tuple[str, Part]] = {
+    "largest_stage": ("P/(t p)", math(v.P / (v.tp * v.pp))),
+    "saved_tensors": (str(least.value), n(least)),
+    "zigzag": ("2c", math(2 * v.cp)),
+    "wide_grid": (str(widest), whole(widest)),
+}
+
+
+def described(name: str) -> Cell:
+    """What a correction puts right, with the number or the formula in it printed as one."""
+    if name not in NUMBERS:
+        return CORRECTIONS[name]
+    mark, part = NUMBERS[name]
+    before, after_it = CORRECTIONS[name].split(mark)
+    return (before, part, after_it)
+
+
 def after(plan: Plan, before: Plan) -> list[Cell]:
     """The winner where it is another one, and its MFU."""
+    if not moved(plan, before):
+        return ["no change", pc(q(plan.mfu), 2)]
     same = degrees(plan) == degrees(before)
-    return ["the same" if same else f"`{degrees(plan)}`", pc(q(plan.mfu), 2)]
+    return ["the same" if same else shown(plan), pc(q(plan.mfu), 2)]
 
 
 def moved(plan: Plan, before: Plan) -> bool:
-    """Whether the first plan or its utilisation is another."""
+    """Whether the first plan or its utilisation is another, however little."""
     return degrees(plan) != degrees(before) or plan.mfu != before.mfu
 
 
-changing = [
+silent = [
     name
     for name, plans in alone.items()
-    if any(moved(p, BEFORE[key]) for p, key in zip(plans, SEARCHES, strict=True))
+    if not any(moved(p, BEFORE[key]) for p, key in zip(plans, SEARCHES, strict=True))
 ]
-silent = [name for name in CORRECTIONS if name not in changing]
 rows: list[list[Cell]] = [
     [
         f"`{name}`",
-        CORRECTIONS[name],
+        described(name),
         *after(alone[name][0], BEFORE[SEARCHES[0]]),
         *after(alone[name][1], BEFORE[SEARCHES[1]]),
     ]
-    for name in changing
+    for name in CORRECTIONS
 ]
-none = [f"`{degrees(BEFORE[key])}`" for key in SEARCHES]
+none = [shown(BEFORE[key]) for key in SEARCHES]
 start: list[Cell] = [
     "none", "the set `notebook`",
     none[0], pc(q(BEFORE[SEARCHES[0]].mfu), 2), none[1], pc(q(BEFORE[SEARCHES[1]].mfu), 2),
 ]  # fmt: skip
 chapter.table(
     "corrections",
-    "Correction, alone | What it puts right | First, 8K | MFU, 8K | First, 128K | MFU, 128K",
+    "Correction, alone | What it puts right | First plan, 8K | MFU, 8K | First plan, 128K | "
+    "MFU, 128K",
     [start, *rows],
     align="lllrlr",
 )
@@ -88,6 +126,25 @@ chapter.require(
     ),
     because="corrections that change neither first plan nor its MFU",
 )
+little = [
+    name
+    for name, plans in alone.items()
+    if name not in silent
+    and all(
+        degrees(p) == degrees(BEFORE[key]) and abs(p.mfu - BEFORE[key].mfu) < Fraction(1, 20_000)
+        for p, key in zip(plans, SEARCHES, strict=True)
+    )
+]
+chapter.require(
+    "moves-too-little",
+    holds=little == ["exact_parameters"],
+    because="corrections that move the MFU of the first plans by less than 0.005 points",
+)
+chapter.require(
+    "default-of-the-search",
+    holds=task(llama70, h100, cards=64, seq=SHORT, batch=512).assumptions == DEFAULT,
+    because="the set that a task has unless it is told another",
+)
 
 # All of them.
 pairs = {key: (FOUND[key].plan(1), first_plan(asked(*CASES[key], DEFAULT))) for key in CASES}
@@ -108,14 +165,15 @@ def compared(key: str) -> list[Cell]:
     ]
     return [
         TITLES[key],
-        f"`{degrees(before)}`", pc(q(before.mfu), 1), redone[0],
-        f"`{degrees(now)}`", pc(q(now.mfu), 1), redone[1],
+        shown(before), pc(q(before.mfu), 2), redone[0],
+        shown(now), pc(q(now.mfu), 2), redone[1],
     ]  # fmt: skip
 
 
 chapter.table(
     "corrected",
-    "Search, cards | First, `notebook` | MFU | Recomputed | First, `default` | MFU | Recomputed",
+    "Search, cards | First plan, `notebook` | MFU | Recomputed layers | First plan, `default` | "
+    "MFU | Recomputed layers",
     [compared(key) for key in CASES],
     align="llrllrl",
 )

@@ -9,8 +9,7 @@ ERRATA = (
         "script-size",
         "Opening",
         "a search script of a few dozen lines",
-        "That is the size of the pricing alone. With the printing and the searches it is twice as "
-        "long.",
+        "That is the size of the pricing alone. The printing and the searches nearly double it.",
     ),
     (
         "first-last-compute-more",
@@ -22,7 +21,8 @@ ERRATA = (
         "first-last-more-memory",
         "Self-test",
         "the first and the last stage use more memory than the middle ones",
-        "Under 1F1B the last stage holds one micro-batch of activations, which outweighs its head.",
+        "Under 1F1B the last stage holds the activations of one micro-batch only. Against most "
+        "stages that saves more than its head adds.",
     ),
     (
         "micro-much-larger",
@@ -37,7 +37,8 @@ ERRATA = (
         "The search",
         "4,096 tokens, below which the ring's steps are too small",
         "The number follows from neither form of the ring. As the search counts the ring, TP8 CP2 "
-        "over the network needs more; with keys and values split over the tensor group, less.",
+        "of 70B over the network needs more; with keys and values split over the tensor group, "
+        "less.",
     ),
     (
         "first-stage-tightest",
@@ -48,22 +49,22 @@ ERRATA = (
     ),
     (
         "volume-barely-falls",
-        "What the search says",
+        "How to read it",
         "the volume of tensor parallelism barely falls with t",
         "It rises. The conclusion, a ratio that grows with t - 1, is not affected.",
     ),
     (
         "no-cp-all-80",
-        "What the search says",
+        "How to read it",
         "without context parallelism all 80 layers have to be recomputed",
-        "The sentence needs a second condition, that there is no pipeline.",
+        "It is true with one stage or eight, and not with two or four.",
     ),
     (
         "more-cards-more-cp",
-        "What the search says",
+        "How to read it",
         "with more cards the context degree goes higher still",
-        "In the search the replicas that more cards bring shrink the optimizer states, and data "
-        "parallelism takes the cards. The published run is another matter.",
+        "The replicas that more cards bring share one batch. The bubble of a pipeline grows, and a "
+        "plan without one takes over. The published run is another matter.",
     ),
     (
         "both-explained",
@@ -75,8 +76,8 @@ ERRATA = (
         "pp-has-to-reach-16",
         "Two published configurations",
         "the batch no longer allows data parallelism to grow, so the pipeline has to reach 16",
-        "The batch would still divide over two or four times as many replicas. Interleaving and "
-        "the memory of the real run decide.",
+        "The batch would still divide over two or four times as many replicas, so it does not "
+        "force sixteen stages.",
     ),
     (
         "a2a-bytes",

@@ -32,7 +32,19 @@ def sent(symbol: sp.Symbol, link: sp.Symbol) -> sp.Expr:
 
 piped = 1 - sp.floor(1 / v.pp, evaluate=False)
 TENSOR, RING = sent(v.t_tp, v.W_tp), sent(v.t_ring, v.W_cp)
-HOPS = sent(v.t_pp, v.W_pp) / piped / v.x_pp
+# The model has a stage send both ways; across one boundary a card sends one way.
+BOTH_WAYS = sent(v.t_pp, v.W_pp) / piped / v.x_pp
+ONE_WAY = BOTH_WAYS / 2
+hidden = v.e * v.T_r * v.b_seq * v.D
+chapter.require(
+    "hop-both-ways",
+    holds=sp.cancel(BOTH_WAYS - 2 * hidden / v.tp) == 0,
+    because="the hidden states of a card once forward, their gradients once back",
+)
+# The experts are not in the model: two all-to-alls in each pass, each with the width of a token for
+# each of the k experts that it is sent to, less what stays on a card of the n that have them.
+CHOSEN, SPREAD = sp.symbols("k n", positive=True)
+EXPERTS = sp.factor(2 * 2 * CHOSEN * hidden / v.tp * (SPREAD - 1) / SPREAD)
 SYNC = sp.factor((STEP.term("t_scatter").expr + STEP.term("t_gather").expr) * v.W_dp)
 
 chapter.table(
@@ -49,7 +61,7 @@ chapter.table(
         ],
         [
             "pipeline", "the layers, into stages", "hidden states to the next stage, and back",
-            math(HOPS), "boundary and micro-batch", "part of a hop; and the bubble",
+            math(ONE_WAY), "boundary and micro-batch", "part of a hop; and the bubble",
         ],
         [
             "data", "the batch", "gradients, and the updated parameters", math(SYNC), "step",
@@ -57,14 +69,14 @@ chapter.table(
         ],
         [
             "expert", "the experts of a layer", "tokens to their experts, and back",
-            "four all-to-alls", "layer and micro-batch", "all of it, unless it is overlapped",
+            math(EXPERTS), "layer and micro-batch", "all of it, unless it is overlapped",
         ],
     ],
 )  # fmt: skip
 
 # The same for the first plan of the 70B search at 8K.
 FIRST = at(FOUND["70b-64-8k"], 4, 2, 2)
-VOLUMES = {"tp": TENSOR, "cp": RING, "pp": HOPS}
+VOLUMES = {"tp": TENSOR, "cp": RING, "pp": ONE_WAY}  # two stages: each has one boundary
 
 
 def per_step(of: Costed) -> dict[str, Quantity]:
@@ -108,6 +120,7 @@ chapter.holds(
     ("tp-innermost-exception", above(split=False) == [(2, 8, 4)], "one plan of the five searches"),
     ("tp-innermost-split", above(split=True) == [], "none where the ring is divided by t"),
 )
-ratio = volumes["pp"].value / volumes["tp"].value
-small = q(ratio, one, "pipeline/tensor", pipeline=volumes["pp"], tensor=volumes["tp"])
+across = FIRST.of(BOTH_WAYS * v.n_mb, byte, "both ways")
+ratio = across.value / volumes["tp"].value
+small = q(ratio, one, "pipeline/tensor", pipeline=across, tensor=volumes["tp"])
 chapter.shown("pp-small-volume", small, percent(1))

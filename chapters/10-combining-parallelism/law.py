@@ -84,6 +84,8 @@ near = all(
     0 < a.value - b.value < sp.Rational(1, 200) for a, b in ((shares[4], tp4), (shares[8], tp8))
 )
 chapter.require("matches-script", holds=bool(near), because="shares of the step against r/(1 + r)")
+chapter.shown("tp4-step-share", FIRST.share("tp"), percent(1))
+chapter.shown("tp8-step-share", TEXTBOOK.share("tp"), percent(1))
 chapter.claim("8b-tp2-share", SMALL.share("tp"))
 
 # What the law does not say: shares, and h alone.
@@ -97,6 +99,15 @@ coefficient8 = SMALL.of(COEFFICIENT, one, "coefficient")
 chapter.claim(
     "tp-inverse-h",
     q(coefficient8.value / coefficient.value, one, "8B/70B", a=coefficient8, b=coefficient),
+)
+linear8, linear70 = (
+    of.numbers[v.D] / (of.numbers[v.f_L] - of.numbers[v.f_A]) for of in (SMALL, FIRST)
+)
+narrower = linear8 / linear70  # without attention
+chapter.require(
+    "mainly-attention",
+    holds=bool(narrower - coefficient8.value / coefficient.value > 2 - narrower > 0),
+    because="of what is missing to a factor of 2, attention is the larger part",
 )
 for size, of in (("8b", SMALL), ("70b", FIRST)):
     chapter.shown(f"attention-share-{size}", of.of(v.f_A / v.f_L, one, "f_A/f_L"), percent(1))

@@ -64,7 +64,7 @@ def listed(groups: tuple[tuple[int, ...], ...]) -> str:
 
 chapter.table(
     "mesh-groups",
-    "Axis | Neighbours are apart by | Groups | The first four | Where",
+    "Axis | Stride, in ranks | Groups | The first four | Where",
     [
         [
             axis,
@@ -78,10 +78,23 @@ chapter.table(
 )
 
 
+# In an alternative text a rank is a word: it is read aloud.
+SPOKEN = {5: "five", 9: "nine", 12: "twelve", 13: "thirteen", 15: "fifteen"}
+companions = {
+    axis: SPOKEN[rank]
+    for axis in EXAMPLE.sizes
+    for group in EXAMPLE.groups(axis)
+    for rank in group
+    if RANK in group and rank != RANK
+}
 chapter.plot(
     "mesh",
     MeshDrawing(EXAMPLE, RANK),
-    alt="The cards of the example in nodes and tensor groups, with the other groups of one card",
+    alt=(
+        f"The cards of the example in nodes and tensor groups: rank {SPOKEN[RANK]} with "
+        "{tp} in its tensor group, {cp} in its context group, {dp} in its data group and "
+        "{pp} in its pipeline".format(**companions)
+    ),
 )
 
 # Orders.

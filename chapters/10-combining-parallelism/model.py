@@ -35,13 +35,30 @@ chapter.require(
     holds=least[-1].claim == defined(v.L_r),
     because="the last step of the derivation is the step model's own definition",
 )
+chapter.require(
+    "redo-of-the-first",
+    holds=v.n_fly in STEP.term("L_r").expr.free_symbols
+    and v.t_redo in STEP.term("t_slow").expr.args,
+    because="r is counted with the micro-batches of the first stage, and charged to the last",
+)
 chapter.condition("layer", (defined(v.f_L), defined(v.f_A)))
 chapter.condition("slowest", (defined(v.t_slow), defined(v.t_1)))
+chapter.condition("redo", defined(v.t_redo))
 chapter.condition("tensor", defined(v.t_tp))
-chapter.condition("ring", (defined(v.t_ring), defined(v.t_cp)))
+chapter.condition("ring", (defined(v.t_ring), defined(v.t_attn), defined(v.t_cp)))
 total = v.n_mb * v.t_mb + STEP.term("bubble").expr + STEP.term("dp").expr
-chapter.condition("micro-batch", defined(v.t_mb))
-chapter.formula("step-time", total)
+chapter.condition("micro-batch", (defined(v.t_mb), defined(v.t_pp)))
+chapter.condition("gradients", (defined(v.t_scatter), defined(v.t_gather)))
+chapter.formula("step-time", sp.collect(total, v.t_mb))
+chapter.formula("average-stage", defined(v.t_avg))
+for part in ("compute", "imbalance"):
+    chapter.formula(f"part-{part}", STEP.term(part).expr)
+chapter.formula("model-flops", STEP.model_flops.expr)
+chapter.require(
+    "mfu-counts-once",
+    holds=v.L_r not in STEP.expanded(STEP.model_flops.expr).free_symbols,
+    because="no recomputed layer in the FLOP of the model",
+)
 held = sp.expand(STEP.seconds - total).xreplace({v.t_mb: v.t_slow + v.t_tp + v.t_cp + v.t_pp})
 chapter.require(
     "step-sums", holds=bool(sp.expand(held) == 0), because="the parts add up to the step"
@@ -53,11 +70,15 @@ weights = bound[v.e] + bound[v.e_g]
 chapter.claim("bytes-params-grads", weights, "exact")
 optimizer = (number(3) * bound[v.e_32]).named("optimizer", byte)
 chapter.claim("optimizer-bytes", optimizer, "exact")
+in_fp32 = (bound[v.e] + bound[v.e_32]).named("weights + gradients in fp32", byte)
+chapter.claim("bytes-fp32-gradients", in_fp32, "exact")
 chapter.given("activation-34", bound[v.A_kept], cite="NB")
 chapter.given("peak", bound[v.C], cite="NB")
 chapter.given("efficiency", bound[v.eta], cite="NB")
 chapter.given("nvlink", bound[v.W_node], cite="NB")
 chapter.given("net", bound[v.W_dcn], cite="NB")
+recomputed_bytes = ranked("70b-64-8k", 1).of(v.a_0 * v.tp / (v.T_r * v.b_seq * v.D), byte)
+chapter.claim("recomputed-2", recomputed_bytes, "exact")
 budget = chapter.claim(
     "memory-limit", (bound[v.mu] * bound[v.M_hbm]).named("budget", byte), "exact"
 )
@@ -110,6 +131,33 @@ chapter.require(
     because="d b m = B_seq in every fitting plan",
 )
 grid = FOUND["70b-64-8k"]
+for axis, degrees in (("tp", grid.space.tp), ("cp", grid.space.cp), ("pp", grid.space.pp)):
+    chapter.claim(f"grid-{axis}", number(max(degrees), status="derived"), "exact")
+
+
+def links(of: Costed) -> bool:
+    """Whether each group has NVLink just where it and the axes inside it fit a node."""
+    spans, inside = {}, 1
+    for degree, link in ((v.tp, v.W_tp), (v.cp, v.W_cp), (v.dp, v.W_dp), (v.pp, v.W_pp)):
+        inside *= of.numbers[degree]
+        spans[link] = inside
+    fast = {link: of.numbers[link] == of.numbers[v.W_node] for link in spans}
+    return fast == {link: span <= of.numbers[v.n_node] for link, span in spans.items()}
+
+
+every = [ranked(key, rank) for key in ("70b-64-8k", "8b-8-8k") for rank in range(1, 17)]
+chapter.require(
+    "links-by-span",
+    holds=all(map(links, every)),
+    because="the bandwidth of each group against the cards it spans, in 32 plans",
+)
+group = v.cp * v.dp
+sent = v.e_g * v.psi * (group - 1) / group
+chapter.require(
+    "gradient-group",
+    holds=sp.cancel(STEP.term("t_scatter").expr * v.W_dp - sent) == 0,
+    because="the reduce-scatter is that of c d ranks",
+)
 chapter.shown("grid-size", number(grid.candidates, status="derived"))
 for reason in ("short_chunk", "cards", "memory"):
     count = number(grid.rejected[reason], status="derived")

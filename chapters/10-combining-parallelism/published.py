@@ -35,6 +35,7 @@ chapter.given("llama3-mfu", known("0.38", "u", "P-Llama3"), cite="P-Llama3")
 chapter.given("llama3-mfu-8k", known("0.41", "u", "P-Llama3"), cite="P-Llama3")
 chapter.given("llama3-mfu-high", known("0.43", "u", "P-Llama3"), cite="P-Llama3")
 chapter.claim("llama3-405b", llama405.parameters, "floor")
+chapter.shown("llama3-parameters", llama405.parameters, si(5))
 stages, per_stage = number(SHORT["pp"]), number(8, units.layer)
 fewer = q(stages.value * per_stage.value - 2, units.layer, "16*8 - 2")
 chapter.claim("llama3-layers-126", fewer, "exact")
@@ -52,7 +53,9 @@ chapter.given("llama3-cp16", known(LONG["cp"], "c", "P-Llama3"), cite="P-Llama3"
 chapter.claim("cp16-replaces-dp16", known(sp.Rational(SHORT["dp"], LONG["dp"]), "d/d"), "exact")
 ramp = [known(2**22, "B", "P-Llama3", token), known(2**24, "B", "P-Llama3", token)]
 chapter.claim("llama3-batch-ramp", ramp[0], cite="P-Llama3")
-chapter.shown("llama3-batch-ramp-end", ramp[1], cite="P-Llama3")
+chapter.require(
+    "llama3-batch-ramp-end", ramp[1], "==", q(16 * 2**20, token, "16 * 2**20"), cite="P-Llama3"
+)
 
 # What the search makes of it: with the layers padded to a whole number for each stage.
 theirs = at(PADDED_405, 8, 1, 16)
@@ -69,9 +72,20 @@ chapter.require(
     holds=bool(all(rank < place for rank in wider) and counts % 256 == counts % 512 == 0),
     because="plans with DP 256 and 512 that divide the batch, and their ranks",
 )
+top = PADDED_405.plan(1)
+flat = PADDED_405.plan(PADDED_405.rank(top.tp, 1, top.pp))
+chapter.require(
+    "padded-context-two",
+    holds=bool(
+        all(PADDED_405.plan(rank).cp == 2 for rank in (1, 2, 3))
+        and (top.cp, 2 * top.dp) == (2, flat.dp)
+        and counts // top.dp == 2 * (counts // flat.dp)
+    ),
+    because="replicas and micro-batches of TP8 PP8 with CP2 and with CP1",
+)
 chapter.table(
     "padded",
-    "Rank | TP | CP | PP | DP | MFU | Bubble",
+    "Rank | TP | CP | PP | DP | MFU | Bubble, share of the step",
     [
         [
             whole(rank),

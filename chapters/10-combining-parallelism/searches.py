@@ -19,11 +19,11 @@ TITLES = {
     "70b-1024-8k-16m": "70B, 1,024 cards, 8K sequences, 16M tokens a step",
 }
 ALT = {
-    "70b-64-8k": "70B at 8K on few cards",
-    "70b-64-128k": "70B at 128K on few cards",
+    "70b-64-8k": "70B at 8K on sixty-four cards",
+    "70b-64-128k": "70B at 128K on sixty-four cards",
     "8b-8-8k": "8B at 8K on one node",
-    "70b-1024-8k-4m": "70B at 8K and 4M tokens on many cards",
-    "70b-1024-8k-16m": "70B at 8K and 16M tokens on many cards",
+    "70b-1024-8k-4m": "70B at 8K and 4M tokens on one thousand and twenty-four cards",
+    "70b-1024-8k-16m": "70B at 8K and 16M tokens on one thousand and twenty-four cards",
 }
 # Plans beside the first three that readers would have guessed.
 ALSO = {
@@ -62,7 +62,9 @@ def row(key: str, rank: int) -> list[Cell]:
     return [*degrees, pc(of.mfu, 1), cell(of.memory, binary(2), unit=True), redone, where(of)]
 
 
-HEADER = "Rank | TP | CP | PP | DP | MFU | Memory | Recomputed layers | Where the step goes"
+HEADER = (
+    "Rank | TP | CP | PP | DP | MFU | Memory | Recomputed layers of a stage | Share of the step"
+)
 PARTS = tuple(PLANS["70b-64-8k", 1].plan.parts)
 for key, ranks in RANKS.items():
     found = FOUND[key]

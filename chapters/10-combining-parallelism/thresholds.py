@@ -18,7 +18,8 @@ from derive.book.tables import Cell
 from derive.notation import symbols as v
 from derive.solve.limit import LimitThreshold
 
-from .common import FOUND, chapter, h100, llama70, n, pc, q, whole
+from .common import FOUND, chapter, h100, llama8, llama70, n, pc, q, whole
+from .layout import NODE
 
 BOUND = FOUND["70b-64-8k"].task.values
 NET, NVLINK = BOUND[v.W_dcn], BOUND[v.W_node]
@@ -40,6 +41,23 @@ chapter.shown("min-cp-chunk-reason", far, ceiling())
 chapter.require("ring-over-chunk", far, ">", BOUND[v.T_min])
 chapter.shown("ring-inside", on(RING, tp=4, cp=2, W_cp=NVLINK), ceiling())
 chapter.formula("ring-split", RING_SPLIT)
+# The rings of the search that leave a node, by what they need when whole K and V go round.
+GRID = FOUND["70b-64-8k"].space
+beyond = [(t, c) for t in GRID.tp for c in GRID.cp if c > 1 and t * c > NODE]
+needed = {d: on(RING, tp=d[0], cp=d[1], W_cp=NET).value for d in beyond}
+chapter.require(
+    "ring-over-chunk-grouped",
+    holds=all((value > BOUND[v.T_min].value) == (t > 1) for (t, _), value in needed.items()),
+    because="tokens that each ring of the grid needs over the network",
+)
+chapter.shown("ring-split-most-8b", LARGE.on(h100, llama8, tp=8, W_cp=NET).quantity, ceiling())
+near, afar = on(RING_SPLIT, tp=4, cp=2, W_cp=NVLINK), on(RING_SPLIT, tp=8, cp=2, W_cp=NET)
+chapter.require(
+    "cp-split-hides-across",
+    holds=bool(near.value < afar.value < BOUND[v.T].value / 2),
+    because="tokens for TP8 CP2 over the network, heads split, against half of 8K",
+)
+chapter.shown("ring-split-across", afar, ceiling())
 split = chapter.shown("ring-split-most", on(LARGE, tp=8, W_cp=NET), ceiling())
 chapter.require("ring-split-under-chunk", split, "<", BOUND[v.T_min])
 chapter.require(
@@ -49,7 +67,8 @@ chapter.require(
 )
 chapter.table(
     "ring-tokens",
-    "Tensor | Context | Ring over | K and V whole | K and V split over the tensor group",
+    "Tensor | Context | Ring over | Tokens, K and V whole | "
+    "Tokens, K and V split over the tensor group",
     [
         [
             whole(tp), whole(cp), "the node" if link is NVLINK else "the network",
@@ -78,7 +97,7 @@ def upward(of: Quantity) -> Quantity:
 
 chapter.table(
     "micro-batches",
-    ["Stages", *((pc(q(s)), " of bubble") for s in SHARES)],
+    ["Stages", *(("Micro-batches for a ", pc(q(s)), " bubble") for s in SHARES)],
     [[whole(p), *(n(upward(fewest(p, s))) for s in SHARES)] for p in (2, 4, 8, 16)],
     align="rrrr",
 )
@@ -124,6 +143,6 @@ def downward(of: Quantity) -> Quantity:
 
 
 rows: list[list[Cell]] = [
-    [(pc(q(s)), " of bubble"), *(n(downward(most(b, s))) for b in (512, 2048))] for s in SHARES
+    [pc(q(s)), *(n(downward(most(b, s))) for b in (512, 2048))] for s in SHARES
 ]
-chapter.table("most-cards", "At most | Cards at 4M tokens | Cards at 16M tokens", rows)
+chapter.table("most-cards", "Bubble at most | Cards at 4M tokens | Cards at 16M tokens", rows)

@@ -24,6 +24,7 @@ SIZE = (7.2, 4.2)
 COLOURS_OF_PARTS = (
     "#1f77b4", "#d1611c", "#a8872b", "#d14b5a", "#1a9e77", "#8a9099", "#b05fb8", "#5c6f2f",
 )  # fmt: skip
+UNSEEN = 0.005  # of a bar: thinner slices are drawn and not named
 STYLE = (4, INK, COLOURS, DASHES, SIZE)  # the number goes up when drawing changes otherwise
 _HEAD = re.compile(rb"<!-- derive plot ([0-9a-f]{64}) drawn ([0-9a-f]{64}) -->\n")
 
@@ -95,7 +96,10 @@ class Plot:
 
 @dataclass(frozen=True)
 class BarPart:
-    """One colour of stacked bars: a label and its length in each bar."""
+    """One colour of stacked bars: a label and its length in each bar.
+
+    The label is empty where no slice is thick enough to be seen: a legend leaves it out.
+    """
 
     label: str
     values: tuple[float, ...]
@@ -106,8 +110,9 @@ class Bars:
     """Horizontal stacked bars: title, axis label, the bars' labels from the top down, and parts
     (label, a length for each bar) from the left to the right.
 
-    Data are rounded as those of a plot. Raises DeriveError for parts that do not fit the bars, and
-    for lengths that are negative or not finite.
+    Data are rounded as those of a plot. A part that is under half a percent of every bar loses its
+    label. Raises DeriveError for parts that do not fit the bars, and for lengths that are negative
+    or not finite.
     """
 
     title: str
@@ -129,6 +134,10 @@ class Bars:
                 f"bars {quoted(title)}: expected bars, and 1 to {len(COLOURS_OF_PARTS)} parts, "
                 f"found {len(labels)} and {len(made)}"
             )
+        wholes = [sum(lengths) for lengths in zip(*(part.values for part in made), strict=True)]
+        made = tuple(
+            part if _seen(part.values, wholes) else BarPart("", part.values) for part in made
+        )
         for key, value in {"title": title, "x": x, "bars": labels, "parts": made}.items():
             object.__setattr__(self, key, value)
 
@@ -159,6 +168,10 @@ def _bar_part(title: str, label: str, values: Iterable[object], bars: int) -> Ba
     if min(made.values, default=0) < 0:
         raise DeriveError(f"{where}: expected lengths from 0, found {min(made.values)}")
     return made
+
+
+def _seen(values: Iterable[float], wholes: Iterable[float]) -> bool:
+    return any(x and x >= UNSEEN * whole for x, whole in zip(values, wholes, strict=True))
 
 
 def _series(

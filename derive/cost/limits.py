@@ -19,13 +19,19 @@ from derive.cost.strategies import STRATEGIES, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 
+# The corrections that choose the value of a constant.
+OF_CONSTANTS: Mapping[sp.Symbol, tuple[str, ...]] = MappingProxyType(
+    {v.e_g: ("gradient_bytes",), v.T_min: ("any_chunk",)}
+)
+
 
 @dataclass(frozen=True, repr=False)
 class Limit:
     """A limit of the step model: `claim` holds where `load` is at most 1.
 
     `load` takes the assumptions and whether shares (n-1)/n of a group of n are taken as 1.
-    `asked` is the symbol that it is a limit on. `idle` says what a load of zero means.
+    `asked` is the symbol that it is a limit on. `terms` are those of the step model that the load is
+    made of, and `left_out` says what of them it leaves out. `idle` says what a load of zero means.
     `inside_node` is the link that is taken to be the one inside a node where the group that it
     belongs to is itself asked for.
     """
@@ -35,11 +41,30 @@ class Limit:
     claim: str
     asked: sp.Symbol
     load: Callable[[StepAssumptions, bool], sp.Expr]
+    terms: tuple[str, ...]
+    left_out: str
     idle: str = ""
     inside_node: sp.Symbol | None = None
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.gloss}; threshold({self.name}, {self.asked})"
+
+    def rests_on(self, assumptions: StepAssumptions) -> dict[str, str]:
+        """The corrections that are on and that the load, or a value in it, can rest on, each with
+        a phrase. What a chip and a model give rests on `exact_parameters`."""
+        model = step_model(assumptions)
+        defined = {v.find(term.name): term for term in model.definitions}
+        found = {"exact_parameters", *(n for name in self.terms for n in model.term(name).rests_on)}
+        symbols = list(self.load(assumptions, False).free_symbols)
+        seen = set(symbols)
+        for symbol in symbols:  # grows by the symbols that define those before
+            found |= set(OF_CONSTANTS.get(symbol, ()))
+            if symbol in defined:
+                found |= set(defined[symbol].rests_on)
+                more = defined[symbol].expr.free_symbols - seen
+                symbols += more
+                seen |= more
+        return {name: text for name, text in assumptions.described().items() if name in found}
 
 
 def _ring(assumptions: StepAssumptions, large: bool) -> sp.Expr:
@@ -100,6 +125,9 @@ def _feed(assumptions: StepAssumptions, large: bool) -> sp.Expr:
     return _bubble(assumptions, large).xreplace({v.n_mb: share.xreplace({v.dp: pipelines})})
 
 
+WITHOUT_HEAD = "the head, so that stages are even, and the gradients' traffic"
+
+
 def _without_recomputation(expr: sp.Expr) -> sp.Expr:
     return expr.xreplace({v.L_r: sp.S.Zero})
 
@@ -110,6 +138,8 @@ context_ring = Limit(
     "the ring hides under the attention",
     v.T_r,
     _ring,
+    ("t_ring", "t_attn", "f_A"),
+    "recomputation",
     idle="nothing moves",
 )
 pipeline_bubble = Limit(
@@ -118,6 +148,8 @@ pipeline_bubble = Limit(
     "the bubble takes at most epsilon of the step",
     v.n_mb,
     _bubble,
+    ("bubble",),
+    WITHOUT_HEAD,
 )
 tensor_share = Limit(
     "tensor_share",
@@ -125,6 +157,8 @@ tensor_share = Limit(
     "tensor communication is at most epsilon of the layer's computation",
     v.tp,
     _tensor,
+    ("t_tp",),
+    "recomputation, and the head beside the layers",
     idle="nothing moves",
     inside_node=v.W_tp,
 )
@@ -134,6 +168,9 @@ gradient_sync = Limit(
     "the gradients hide under the backward pass",
     v.T_r,
     _gradients,
+    ("t_scatter",),
+    "the work of attention and the head in the backward pass, and all micro-batches but one of one "
+    "sequence",
     idle="nothing moves",
 )
 batch_feed = Limit(
@@ -142,6 +179,8 @@ batch_feed = Limit(
     "the batch feeds every pipeline",
     v.N,
     _feed,
+    ("bubble",),
+    WITHOUT_HEAD,
 )
 
 LIMITS: Mapping[str, Limit] = MappingProxyType(

@@ -12,7 +12,7 @@ from functools import lru_cache
 import sympy as sp
 
 from derive.cost import memory, step_time
-from derive.cost.step_assumptions import StepAssumptions
+from derive.cost.step_assumptions import StepAssumptions, as_step_assumptions
 from derive.cost.step_terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
@@ -64,9 +64,14 @@ class StepModel:
         return expr
 
 
+def step_model(assumptions: StepAssumptions | str) -> StepModel:
+    """The model of a step under the assumptions, a set or its name such as "notebook"; units are
+    checked as its terms are made. Raises UnknownName for a name that there is not."""
+    return _model(as_step_assumptions(assumptions))
+
+
 @lru_cache(maxsize=32)
-def step_model(assumptions: StepAssumptions) -> StepModel:
-    """The model of a step under the assumptions; units are checked as its terms are made."""
+def _model(assumptions: StepAssumptions) -> StepModel:
     return StepModel(
         assumptions,
         (

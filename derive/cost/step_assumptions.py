@@ -92,6 +92,10 @@ def step_assumptions(text: str) -> StepAssumptions:
     "default-two_level". Raises UnknownName for a set or a correction that does not exist."""
     base, *rest = (part.strip() for part in re.split("([+-])", text))
     signs, names = rest[::2], rest[1::2]
+    if base in CORRECTIONS:
+        raise DeriveError(
+            f"{base} is a correction of an assumption set; write notebook+{base} or default-{base}"
+        )
     if base not in SETS:
         raise unknown("assumption set", base, SETS)
     for name in names:
@@ -103,6 +107,17 @@ def step_assumptions(text: str) -> StepAssumptions:
         {name for sign, name in zip(signs, names, strict=True) if sign == which} for which in "+-"
     )
     return StepAssumptions((SETS[base].corrections | added) - left_out)
+
+
+def as_step_assumptions(value: object) -> StepAssumptions:
+    """`value` where it is a set of assumptions, or the set that a text names; raises DeriveError
+    where it is neither."""
+    if isinstance(value, str):
+        return step_assumptions(value)
+    if not isinstance(value, StepAssumptions):
+        what = 'step assumptions such as "notebook"'
+        raise DeriveError(f"expected {what}, found {quoted(value)}")
+    return value
 
 
 def on_of(assumptions: StepAssumptions, *names: str) -> tuple[str, ...]:

@@ -35,7 +35,9 @@ class Reduced:
 def reduced(model: StepModel) -> Reduced:
     """The model's recomputed layers and step time in few operations."""
     definitions = {v.find(term.name): term.expr for term in model.definitions}
-    definitions[HELD] = sp.Min(v.pp * v.b_seq, v.B_seq / v.dp, evaluate=False)
+    flying, count = definitions[v.n_fly], definitions[v.n_mb]
+    sizes = [size.xreplace({v.n_mb: count}) * v.b_seq for size in sp.Min.make_args(flying)]
+    definitions[HELD] = sp.Min(*sizes, evaluate=False)
     definitions[v.L_r] = _recomputed(definitions[v.L_r], definitions)
     return Reduced(v.L_r, _seconds(model), definitions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,7 +10,7 @@ import sympy as sp
 
 from derive.cost.limits import Limit
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import DEFAULT, StepAssumptions, step_assumptions
+from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
@@ -21,6 +22,7 @@ from derive.solve.limit_values import Filled, filled, given_values
 from derive.solve.powers import solved
 from derive.solve.question import Question, question
 
+LINKS = (v.W_tp, v.W_cp, v.W_dp, v.W_pp)
 FORMS = {
     "exact": "exact: (n-1)/n of a group of n is kept",
     "large-n": "large-n: (n-1)/n of a group of n is taken as 1",
@@ -51,15 +53,17 @@ class LimitThreshold(Bounded):
 
     @property
     def described(self) -> dict[str, str]:
-        """The assumptions by name: their set, the form, and the corrections that are on."""
+        """The assumptions by name: their set, the form, what is left out, and the corrections that
+        are on and can play a part."""
         form = FORMS["exact" if self.exact else "large-n"]
-        if self.limit.load(self.assumptions, self.exact) == self.load:
+        if load_of(self.limit, self.symbol, self.assumptions, not self.exact) == self.load:
             form = "exact and large-n are the same here"
-        return {"name": self.assumptions.name, "form": form, **self.assumptions.described()}
+        told = {"name": self.assumptions.name, "form": form, "left out": self.limit.left_out}
+        return {**told, **self.limit.rests_on(self.assumptions)}
 
     def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
         """The symbols that a number needs besides; raises as `on` does for what was given."""
-        return self._filled(given_values(givers, values, self.assumptions)).missing
+        return self._filled(self._given(givers, values)).missing
 
     def on(self, *givers: Giver, **values: object) -> LimitAnswer:
         """The number: with a chip, a model, and values by symbol name.
@@ -67,7 +71,7 @@ class LimitThreshold(Bounded):
         What the model defines follows from these, the link of a group from its degrees among it.
         Raises DeriveError naming the symbols without a value, and for values that none can be.
         """
-        given = given_values(givers, values, self.assumptions)
+        given = self._given(givers, values)
         found = self._filled(given)
         if found.missing:
             needs = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in found.missing)
@@ -75,6 +79,11 @@ class LimitThreshold(Bounded):
         if self._idle(given):
             return self._at_rest(found, given)
         return self._answer(found)
+
+    def _given(self, givers: Iterable[Giver], values: Mapping[str, object]) -> Values:
+        """What was given, without a value of the symbol that is asked for."""
+        found = given_values(givers, values, self.assumptions)
+        return {symbol: value for symbol, value in found.items() if symbol != self.symbol}
 
     def _filled(self, values: Values) -> Filled:
         needed = self.closed_form.free_symbols
@@ -101,7 +110,7 @@ class LimitThreshold(Bounded):
 
     def _idle(self, values: Values) -> bool:
         """Whether the load is zero whatever the symbol that is asked for, as in a group of one."""
-        load = self.limit.load(self.assumptions, False)
+        load = load_of(self.limit, self.symbol, self.assumptions, exact=True)
         needed = load.free_symbols - {self.symbol}
         known = filled(needed, self.limit, self.symbol, self.assumptions, values).values
         return bool(load.xreplace({s: known[s].value for s in needed & known.keys()}) == 0)
@@ -192,27 +201,39 @@ def limit_threshold(
     `assumptions` are a set or its name. Raises NotClosedForm where there is no single bound,
     UnknownName for a symbol that plays no part, and DeriveError for what is no symbol at all.
     """
-    if isinstance(assumptions, str):
-        assumptions = step_assumptions(assumptions)
-    if not isinstance(assumptions, StepAssumptions):
-        what = 'step assumptions such as step_assumptions("default")'
-        raise DeriveError(f"{limit.name}: expected {what}, found {quoted(assumptions)}")
+    under = as_step_assumptions(assumptions)
     if not isinstance(exact, bool):
         raise DeriveError(f"{limit.name}: exact is True or False, found {quoted(exact)}")
     wanted = question(asked).expr
-    defined = {term.expr: v.find(term.name) for term in step_model(assumptions).definitions}
+    defined = {term.expr: v.find(term.name) for term in step_model(under).definitions}
     symbol = defined.get(wanted, wanted)
     if not isinstance(symbol, sp.Symbol):
         found = f"such as {limit.asked}, found {quoted(wanted)}"
         raise DeriveError(f"{limit.name}: a limit is asked for one symbol, {found}")
-    return _solved(limit, symbol, assumptions, exact)
+    return _solved(limit, symbol, under, exact)
+
+
+def load_of(
+    limit: Limit, symbol: sp.Symbol, assumptions: StepAssumptions, exact: bool
+) -> sp.Expr:
+    """The declared load, with what the model defines through `symbol` put in, so that all of its
+    dependence on the symbol shows. A link is none of it: it steps where a group leaves its node,
+    so it is held, and needs a value of its own."""
+    model = step_model(assumptions)
+    load = limit.load(assumptions, not exact)
+    for term in reversed(model.definitions):
+        defined = v.find(term.name)
+        through = symbol in model.expanded(term.expr).free_symbols
+        if through and defined in load.free_symbols and defined not in (symbol, *LINKS):
+            load = load.xreplace({defined: term.expr})
+    return load
 
 
 @lru_cache(maxsize=256)
 def _solved(
     limit: Limit, symbol: sp.Symbol, assumptions: StepAssumptions, exact: bool
 ) -> LimitThreshold:
-    load = limit.load(assumptions, not exact)
+    load = load_of(limit, symbol, assumptions, exact)
     if symbol not in load.free_symbols:
         known = sorted(load.free_symbols, key=v.rank)
         raise unknown(f"symbol of {limit.name}", symbol.name, [s.name for s in known])

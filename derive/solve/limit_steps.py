@@ -8,7 +8,7 @@ import sympy as sp
 
 from derive.notation import tex
 from derive.notation.errors import ProofError
-from derive.solve.limit import LimitThreshold
+from derive.solve.limit import LimitThreshold, load_of
 from derive.solve.limit_proof import proved_on_both_sides
 from derive.solve.proof import proved_equal
 from derive.solve.proving import prove
@@ -28,7 +28,7 @@ class LimitStep(Claimed):
         """
         found, claim = self.threshold, self.claim
         where = f"{found.limit.name}, {self.kind}"
-        load = found.limit.load(found.assumptions, not found.exact)
+        load = load_of(found.limit, found.symbol, found.assumptions, found.exact)
         if self.kind == "load":
             if not isinstance(claim, sp.Le) or claim.rhs != 1:
                 raise ProofError(f"{where}: expected a load of at most 1, found {tex.text(claim)}")

@@ -13,11 +13,12 @@ from derive.cost.step_assumptions import StepAssumptions
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.quantity import evaluated
+from derive.notation.quantity import evaluated, number
 from derive.solve.binding import Giver, Values, value_of
 from derive.solve.step_values import facts_of
 
 COUNTS = (v.tp, v.cp, v.pp, v.dp, v.b_seq, v.B_seq, v.n_node)
+ONE_SEQUENCE = number(1, v.unit_of_symbol(v.b_seq), "b_seq", status="assumed")
 
 
 def given_values(
@@ -47,7 +48,7 @@ def given_values(
         raise DeriveError(
             f"epsilon: expected a share between 0 and 1, found {typed[v.epsilon].value}"
         )
-    return {**found, **typed}
+    return {v.b_seq: ONE_SEQUENCE, **found, **typed}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.cost.memory import memory, recomputed_layers
-from derive.cost.step_assumptions import DEFAULT, StepAssumptions, step_assumptions
+from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assumptions
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
@@ -47,8 +47,7 @@ def recomputation(
     Every step is proved as it is made. Raises ProofError where one does not hold (a bug, never
     input), and UnknownName for assumptions that there are not.
     """
-    if isinstance(assumptions, str):
-        assumptions = step_assumptions(assumptions)
+    assumptions = as_step_assumptions(assumptions)
     made: list[RecomputationStep] = []
     every = stages(assumptions)
     once = ", with a layer or more recomputed," if "working_set" in assumptions else ""
@@ -62,7 +61,7 @@ def recomputation(
             RecomputationStep("fits", f"{of} fits where", fits, assumptions, stage),
             RecomputationStep(
                 "frees",
-                "Each further layer that is recomputed frees bytes",
+                "Each further recomputed layer frees so many bytes, more than none",
                 falls,
                 assumptions,
                 stage,
@@ -70,7 +69,7 @@ def recomputation(
             RecomputationStep("bound", "So it fits if and only if", reached, assumptions, stage),
         ]
     claim = sp.Eq(v.L_r, recomputed_layers(assumptions), evaluate=False)
-    words = "The least whole number from 0 that reaches it is"
+    words = "The least whole number, 0 or more, that reaches it is"
     if "working_set" in assumptions:
         words = "With the layer that is run again held once any is recomputed, the least is"
     made.append(RecomputationStep("closed_form", words, claim, assumptions))

@@ -220,3 +220,20 @@ def test_matplotlib_stacks_bars_from_the_top_and_leaves_out_empty_parts():
     value = bars()
     first = drawing.draw(value)
     assert first == drawing.draw(value) and is_current(value, first)
+
+
+def test_a_part_too_thin_to_be_seen_in_any_bar_is_drawn_without_a_label():
+    parts = [("p", [995, 100]), ("thin", [4.9, 0]), ("q", [0, 0.5]), ("none", [0, 0])]
+    made = bars(parts=parts)
+    assert [part.label for part in made.parts] == ["p", "", "", ""]
+    assert [part.values for part in made.parts] == [tuple(values) for _, values in parts]
+    seen = bars(parts=[("p", [995, 100]), ("q", [0, 0.51])])
+    assert [part.label for part in seen.parts] == ["p", "q"]
+
+
+def test_a_legend_names_the_parts_that_can_be_seen():
+    figure = pytest.importorskip("matplotlib.figure")
+    axes = figure.Figure().add_subplot()
+    drawing._stack(axes, bars(parts=[("p", [995, 100]), ("thin", [1, 0.1]), ("q", [4, 40])]))
+    assert axes.get_legend_handles_labels()[1] == ["p", "q"]
+    assert len(axes.containers) == 3

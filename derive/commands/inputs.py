@@ -8,6 +8,7 @@ from pathlib import Path
 
 import sympy as sp
 
+from derive.commands.typed import set_values
 from derive.cost.assumptions import Assumptions, assume
 from derive.cost.strategies import Strategy, layer, strategy
 from derive.facts import Catalogue, chip, load_file, model, shipped
@@ -15,7 +16,6 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
-from derive.notation.typed_quantity import assignment
 from derive.solve.binding import Giver
 
 LONGEST_PATH = 4096
@@ -69,14 +69,10 @@ def values_of(assignments: Iterable[str] | None, assumptions: Assumptions) -> di
     is not the C/W given beside it.
     """
     values: dict[str, Quantity] = {}
-    for text in assignments or ():
-        symbol, quantity = assignment(text)
-        name = str(symbol.name)
-        if name in values:
-            raise DeriveError(f"--set {name} is given twice, the second time {quoted(text)}")
+    for symbol, quantity in set_values(assignments).items():
         if symbol in assumptions.constants:
             raise _bound(symbol, assumptions)
-        values[name] = quantity
+        values[str(symbol.name)] = quantity
     if {"alpha", "C", "W"} <= set(values):
         ratio = values["C"].value / values["W"].value
         if values["alpha"].value != ratio:

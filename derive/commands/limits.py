@@ -8,16 +8,16 @@ from typing import Any
 
 from derive.commands.inputs import givers_of
 from derive.commands.rows import derivation_lines, input_rows, plain, step_row
+from derive.commands.typed import set_values
 from derive.cost.limits import LIMITS
 from derive.cost.step_assumptions import StepAssumptions, step_assumptions
 from derive.cost.strategies import STRATEGIES
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm, quoted, unknown
+from derive.notation.errors import DeriveError, NotClosedForm, unknown
 from derive.notation.parse import ratio
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
-from derive.notation.typed_quantity import assignment
 from derive.solve.binding import Giver
 from derive.solve.limit import LimitThreshold
 from derive.solve.limit_steps import limit_steps
@@ -40,10 +40,12 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     for name, option in ELSEWHERE.items():
         if getattr(options, name, None) not in (None, False):
             raise DeriveError(f"{option} plays no part in {options.strategy}; leave it out")
-    assumptions = step_assumptions(getattr(options, "assume", None) or "default")
+    typed_set = getattr(options, "assume", None)
+    assumptions = step_assumptions("default" if typed_set is None else typed_set)
     limit, asked = LIMITS[options.strategy], ratio(options.question)
     found = threshold(limit, asked, assumptions, exact=options.form == "exact")
-    givers, typed = _givers(options, assumptions), _typed(options)
+    givers = _givers(options, assumptions)
+    typed = {symbol.name: value for symbol, value in set_values(options.set).items()}
     missing = found.missing(*givers, **typed)
     answer = None if missing else found.on(*givers, **typed)
     if answer is not None:
@@ -88,20 +90,9 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
 
 def _givers(options: Namespace, assumptions: StepAssumptions) -> tuple[Giver, ...]:
     """The chip and the model; the chip as the notebook reads it where its assumptions are taken."""
-    if "notebook" in assumptions.name and "profile" not in getattr(options, "given", ()):
-        options = Namespace(**{**vars(options), "profile": "notebook"})
+    if assumptions.profile and "profile" not in getattr(options, "given", ()):
+        options = Namespace(**{**vars(options), "profile": assumptions.profile})
     return givers_of(options)
-
-
-def _typed(options: Namespace) -> dict[str, Quantity]:
-    """What was set, by symbol name."""
-    typed: dict[str, Quantity] = {}
-    for text in options.set or ():
-        symbol, quantity = assignment(text)
-        if symbol.name in typed:
-            raise DeriveError(f"--set {symbol} is given twice, the second time {quoted(text)}")
-        typed[symbol.name] = quantity
-    return typed
 
 
 def _other_form(

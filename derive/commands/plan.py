@@ -7,12 +7,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from derive.commands.typed import set_values
 from derive.cost.step_assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.quantity import Quantity
-from derive.notation.typed_quantity import assignment, quantity
+from derive.notation.typed_quantity import quantity
 from derive.notation.units import sequence
 from derive.plan import report
 from derive.plan.few import search_few
@@ -77,23 +77,14 @@ def _nothing(found: Found, style: str) -> tuple[dict[str, Any], str, int]:
 def task_of(options: Namespace) -> Task:
     """What was typed as a task; raises DeriveError."""
     assumptions = step_assumptions("default" if options.assume is None else options.assume)
-    profile = "notebook" if "notebook" in assumptions.name else DEFAULT_PROFILE
+    profile = assumptions.profile or DEFAULT_PROFILE
     if options.profile is not None:
         profile = options.profile
     known = _catalogue(options, profile)
-    values: dict[Any, Quantity] = {}
-    for text in options.set or ():
-        if text.count("=") > 1:
-            raise DeriveError(f"--set: expected one NAME=VALUE, found {quoted(text)}")
-        try:
-            symbol, value = assignment(text)
-        except DeriveError as error:
-            raise type(error)(f"--set: {error}") from None
+    values = set_values(options.set)
+    for symbol in values:
         if symbol in OPTIONS:
             raise DeriveError(f"--set {symbol}: unknown value to set; use {OPTIONS[symbol]}")
-        if symbol in values:
-            raise DeriveError(f"--set {symbol} is given twice, the second time {quoted(text)}")
-        values[symbol] = value
     of = model(options.model, catalogue=known)
     asked = task(
         of,

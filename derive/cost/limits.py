@@ -14,7 +14,7 @@ import sympy as sp
 
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import StepAssumptions
-from derive.cost.step_time import FORWARD, PASSES
+from derive.cost.step_time import passes
 from derive.cost.strategies import STRATEGIES, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
@@ -30,8 +30,8 @@ class Limit:
     """A limit of the step model: `claim` holds where `load` is at most 1.
 
     `load` takes the assumptions and whether shares (n-1)/n of a group of n are taken as 1.
-    `asked` is the symbol that it is a limit on. `terms` are those of the step model that the load is
-    made of, and `left_out` says what of them it leaves out. `idle` says what a load of zero means.
+    `asked` is the symbol that it is a limit on. `terms` are those of the step model that the load
+    is made of; `left_out` says what of them it leaves out. `idle` says what a load of zero means.
     `inside_node` is the link that is taken to be the one inside a node where the group that it
     belongs to is itself asked for.
     """
@@ -106,7 +106,7 @@ def _gradients(assumptions: StepAssumptions, large: bool) -> sp.Expr:
     even = "largest_stage" not in assumptions
     left_out = {v.f_A: sp.S.Zero} | ({v.V: sp.S.Zero} if even else {})
     work = model.term("f_L").expr.xreplace(left_out)
-    backward = (PASSES - 1) * FORWARD * v.L_p * work * model.term("t_1").expr
+    _, backward = passes(work, model.term("t_1").expr)
     instead = {v.L_p: model.term("L_p").expr, v.b_seq: sp.S.One}
     if even:
         instead[v.psi] = model.term("psi").expr

@@ -77,6 +77,11 @@ class StepAssumptions:
             v.A_kept: sp.Integer(34),
         }
 
+    @property
+    def profile(self) -> str | None:
+        """The profile of facts whose readings it fixes, if any."""
+        return None if "exact_parameters" in self else "notebook"
+
     def described(self) -> dict[str, str]:
         """The corrections that are on, each with a short phrase, in a fixed order."""
         return {name: text for name, text in CORRECTIONS.items() if name in self.corrections}

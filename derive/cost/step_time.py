@@ -126,9 +126,8 @@ def parts(assumptions: StepAssumptions) -> tuple[Term, ...]:
         filling = v.t_mb - v.f_V * v.t_1
     exposed = (v.t_scatter + v.t_gather) * v.x_dp
     if "gradient_window" in assumptions:
-        forward = v.L_p * v.f_L * FORWARD * v.t_1
-        backward = (PASSES - 1) * forward + v.t_redo
-        exposed = _beyond(v.t_scatter, backward) + _beyond(v.t_gather, forward)
+        forward, backward = passes(v.f_L, v.t_1)
+        exposed = _beyond(v.t_scatter, backward + v.t_redo) + _beyond(v.t_gather, forward)
     uneven = v.t_slow - v.t_redo - v.t_avg
     return (
         part("compute", v.n_mb * v.t_avg, second, "computation of an average stage"),
@@ -140,6 +139,13 @@ def parts(assumptions: StepAssumptions) -> tuple[Term, ...]:
         part("bubble", (v.pp - 1) * filling, second, "filling and draining", on("bubble")),
         part("dp", exposed, second, "gradient traffic not hidden", on("gradient_window")),
     )
+
+
+def passes(work: sp.Expr, per_flop: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """The time of the forward and of the backward pass of a stage's layers, for a layer's work in
+    FLOP per token and the time of a micro-batch per such FLOP."""
+    forward = v.L_p * work * FORWARD * per_flop
+    return forward, (PASSES - 1) * forward
 
 
 def model_flops() -> Term:

@@ -18,8 +18,7 @@ from derive.notation.parse import quantity as parsed_quantity
 from derive.notation.printed import printed, shown, significant
 from derive.notation.quantity import Quantity, check_label, evaluated, number
 from derive.notation.units import Unit
-from derive.solve.bounds import Answered
-from derive.solve.bounds import Side as Side
+from derive.solve.bounds import Answered, Bound, Side
 
 Values = dict[sp.Symbol, Quantity]
 ASSUMED_ONE = (v.M_X, v.M_Y, v.M_Z)
@@ -170,7 +169,7 @@ def origin(quantity: Quantity) -> str:
 def answers(
     asked: sp.Expr,
     unit: Unit,
-    bounds: Iterable[tuple[str, sp.Expr, tuple[str, ...], tuple[str, ...]]],
+    bounds: Iterable[Bound],
     provided: Iterable[sp.Expr],
     mesh: Iterable[tuple[sp.Symbol, sp.Expr]],
     assumptions: Assumptions,
@@ -180,8 +179,8 @@ def answers(
     """The answer that closed forms give for the values, with a note on a mesh that cannot be."""
     bound = values_from(givers, values, assumptions)
     sides = tuple(
-        Side(direction, bind(expr, bound, unit, str(asked)), passes, where)
-        for direction, expr, passes, where in bounds
+        Side(one.direction, bind(one.expr, bound, unit, str(asked)), one.passes, one.where)
+        for one in bounds
     )
     loads = tuple((tex.text(load), bind(load, bound)) for load in provided)
     return Answer(asked, sides, loads, assumptions, tuple(_impossible(mesh, bound)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -86,8 +87,7 @@ class Answered:
         directions = {side.direction for side in self.sides}
         if len(directions) > 1:
             raise DeriveError(f"{self.asked} is bounded on both sides; ask for .low and .high")
-        pick = max if directions == {">="} else min
-        return pick(self.sides, key=lambda side: side.quantity.value)
+        return _strictest(self.sides)
 
     @property
     def quantity(self) -> Quantity:
@@ -102,19 +102,18 @@ class Answered:
     @property
     def low(self) -> Quantity:
         """The largest lower bound."""
-        return self._facing(">=", max)
+        return self._facing(">=")
 
     @property
     def high(self) -> Quantity:
         """The smallest upper bound."""
-        return self._facing("<=", min)
+        return self._facing("<=")
 
-    def _facing(self, direction: str, pick: object) -> Quantity:
-        found = [side.quantity for side in self.sides if side.direction == direction]
+    def _facing(self, direction: str) -> Quantity:
+        found = [side for side in self.sides if side.direction == direction]
         if not found:
             raise DeriveError(f"{self.asked} has no bound {direction}")
-        choose = max if pick is max else min
-        return choose(found, key=lambda q: q.value)
+        return _strictest(found).quantity
 
     def __float__(self) -> float:
         return float(self.value)
@@ -131,3 +130,9 @@ class Answered:
             sign = r"\ge" if side.direction == ">=" else r"\le"
             parts.append(rf"{tex.tex(self.asked)} {sign} {value}")
         return "$\\displaystyle " + r" \quad\text{and}\quad ".join(parts) + "$"
+
+
+def _strictest(sides: Sequence[Side]) -> Side:
+    """Of bounds that face one way, the one that the others follow from."""
+    pick = max if sides[0].direction == ">=" else min
+    return pick(sides, key=lambda side: side.quantity.value)

@@ -12,6 +12,7 @@ from derive.cost.limits import Limit
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assumptions
 from derive.notation import symbols as v
+from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated
@@ -19,8 +20,8 @@ from derive.solve.binding import Giver, Values
 from derive.solve.bounds import Answered, Bound, Bounded, Side, relation
 from derive.solve.limit_proof import proved_on_both_sides
 from derive.solve.limit_values import Filled, filled, given_values
-from derive.solve.powers import solved
-from derive.solve.question import Question, question
+from derive.solve.powers import solved, turned
+from derive.solve.question import question
 
 LINKS = (v.W_tp, v.W_cp, v.W_dp, v.W_pp)
 FORMS = {
@@ -126,14 +127,14 @@ class LimitThreshold(Bounded):
 
     def _beyond_node(self, number: Quantity, found: Filled) -> str:
         """That the bound is past what the link it rests on reaches, where it is."""
-        if not found.inside_node or v.n_node not in found.values:
+        if not found.inside_node:
             return ""
-        node = found.values[v.n_node].value
-        if number.value <= node:
+        node, inside, outside = (found.values[s].value for s in (v.n_node, v.W_node, v.W_dcn))
+        if number.value <= node or outside >= inside:
             return ""
         return (
-            f"a node has {shown(node)} chips, and beyond them the link changes: the bound holds "
-            f"up to {self.symbol} = {shown(node)}; beyond, give {self.limit.inside_node} a value"
+            f"in groups beyond a node of {shown(node)} the link changes: the bound holds up to "
+            f"{self.symbol} = {shown(node)}; beyond, give {self.limit.inside_node} a value"
         )
 
 
@@ -163,7 +164,7 @@ class LimitAnswer(Answered):
         link = self.threshold.limit.inside_node
         if not self.inside_node or link is None:
             return self.threshold.described
-        why = f"W_node, the link inside a node of n_node chips: the group's depends on {self.asked}"
+        why = f"the link inside a node, since the group's depends on {self.asked}"
         return {**self.threshold.described, link.name: why}
 
     @property
@@ -213,19 +214,20 @@ def limit_threshold(
     return _solved(limit, symbol, under, exact)
 
 
-def load_of(
-    limit: Limit, symbol: sp.Symbol, assumptions: StepAssumptions, exact: bool
-) -> sp.Expr:
+def load_of(limit: Limit, symbol: sp.Symbol, assumptions: StepAssumptions, exact: bool) -> sp.Expr:
     """The declared load, with what the model defines through `symbol` put in, so that all of its
     dependence on the symbol shows. A link is none of it: it steps where a group leaves its node,
     so it is held, and needs a value of its own."""
-    model = step_model(assumptions)
     load = limit.load(assumptions, not exact)
-    for term in reversed(model.definitions):
+    through = {symbol}
+    instead = []
+    for term in step_model(assumptions).definitions:
         defined = v.find(term.name)
-        through = symbol in model.expanded(term.expr).free_symbols
-        if through and defined in load.free_symbols and defined not in (symbol, *LINKS):
-            load = load.xreplace({defined: term.expr})
+        if defined not in (symbol, *LINKS) and term.expr.free_symbols & through:
+            through.add(defined)
+            instead.append((defined, term.expr))
+    for defined, expr in reversed(instead):
+        load = load.xreplace({defined: expr})
     return load
 
 
@@ -237,17 +239,23 @@ def _solved(
     if symbol not in load.free_symbols:
         known = sorted(load.free_symbols, key=v.rank)
         raise unknown(f"symbol of {limit.name}", symbol.name, [s.name for s in known])
-    range_ = solved(load, symbol)
+    try:
+        range_ = solved(load, symbol)
+    except NotClosedForm:
+        raise NotClosedForm(
+            f"{limit.name}: {symbol} has no readable closed form: the condition is "
+            f"{tex.text(load)} <= 1"
+        ) from None
     refusal = NotClosedForm(f"{limit.name}: no single bound on {symbol}")
     if (range_.low is None) is (range_.high is None):
         raise refusal
     direction, plain = (">=", range_.low) if range_.high is None else ("<=", range_.high)
     plain = sp.factor_terms(plain)
-    bound = Bound(direction, min(plain, sp.factor(plain), key=sp.count_ops))
+    shorter = min((turned(plain), turned(sp.factor(plain))), key=sp.count_ops)
+    bound = Bound(direction, shorter)
     try:
         # The direction is that of a positive coefficient: with a negative one there is no bound.
         proved_on_both_sides(load, relation(symbol, bound), limit.name)
     except ProofError:
         raise refusal from None
-    what = Question(symbol, symbol, sp.S.One)
-    return LimitThreshold(what, (bound,), limit, load, assumptions, exact)
+    return LimitThreshold(question(symbol), (bound,), limit, load, assumptions, exact)

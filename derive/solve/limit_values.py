@@ -15,9 +15,9 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import evaluated, number
 from derive.solve.binding import Giver, Values, value_of
-from derive.solve.step_values import facts_of
+from derive.solve.step_values import check_values, facts_of
 
-COUNTS = (v.tp, v.cp, v.pp, v.dp, v.b_seq, v.B_seq, v.n_node)
+COUNTS = (v.tp, v.cp, v.pp, v.dp, v.b_seq, v.B_seq)
 ONE_SEQUENCE = number(1, v.unit_of_symbol(v.b_seq), "b_seq", status="assumed")
 
 
@@ -48,6 +48,7 @@ def given_values(
         raise DeriveError(
             f"epsilon: expected a share between 0 and 1, found {typed[v.epsilon].value}"
         )
+    check_values(typed)
     return {v.b_seq: ONE_SEQUENCE, **found, **typed}
 
 
@@ -71,8 +72,8 @@ def filled(
     """`values` with what is needed besides and the model defines, such as the link of a group from
     its size.
 
-    What is defined by the symbol that is asked for is needed itself, where that has no value; but
-    the link `of.inside_node` is then that of a node where it has a value.
+    What is defined by the symbol that is asked for is needed itself; but the link `of.inside_node`
+    is then that of a group of one, where what it follows from has values.
     """
     defined = {v.find(term.name): term.expr for term in step_model(assumptions).definitions}
     found = dict(values)
@@ -83,8 +84,10 @@ def filled(
         if symbol in found:
             return True
         expr = defined.get(symbol)
-        if expr is not None and asked in expr.free_symbols and asked not in found:
-            expr = v.W_node if symbol == of.inside_node and v.W_node in found else None
+        if expr is not None and asked in expr.free_symbols:
+            expr = expr.xreplace({asked: sp.S.One}) if symbol == of.inside_node else None
+            if expr is not None and not expr.free_symbols <= found.keys():
+                expr = None
             inside.update({symbol} if expr is not None else ())
         if expr is None:
             missing.add(symbol)

@@ -17,7 +17,8 @@ from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity
-from derive.solve.binding import Answer, Giver, Side, values_from, with_torus_axes
+from derive.solve.binding import Answer, Giver, values_from, with_torus_axes
+from derive.solve.bounds import Side
 from derive.solve.conditions import conditions
 from derive.solve.question import mesh_in_terms_of_chips, question
 

@@ -80,6 +80,28 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
     )
 
 
+def turned(expr: sp.Expr) -> sp.Expr:
+    """The same product without a minus sign before it, where a sum among its factors can take it:
+    -x (b - a) is x (a - b), which is how one reads it."""
+    number, rest = expr.as_coeff_Mul()
+    if not number.is_negative:
+        return expr
+    sums = [
+        (factor, base, power)
+        for factor in sp.Mul.make_args(rest)
+        for base, power in [factor.as_base_exp()]
+        if base.is_Add and power.is_odd
+    ]
+    if not sums:
+        return expr
+    factor, base, power = max(sums, key=lambda one: sum(_negative(t) for t in one[1].args))
+    return -number * (rest / factor) * (-base) ** power
+
+
+def _negative(term: sp.Expr) -> bool:
+    return bool(term.as_coeff_Mul()[0].is_negative)
+
+
 def balanced(
     rising: Mapping[sp.Rational, sp.Expr], falling: Mapping[sp.Rational, sp.Expr]
 ) -> tuple[sp.Expr, sp.Expr]:

@@ -32,8 +32,11 @@ def prove(step: Claimed) -> str:
     """
     if not isinstance(step, Claimed):
         raise DeriveError(f"expected a step of a derivation, found {quoted(step)}")
-    if not isinstance(step, Step):
-        return step.proof()
+    return step.proof()
+
+
+def proof_of(step: Step) -> str:
+    """As `prove`, of a step of a strategy's threshold; it starts from the declaration."""
     found = step.threshold
     where = f"{found.strategy.name}, {step.kind}"
     if step.kind == "threshold":

@@ -2,11 +2,10 @@
 
 The loop adds recomputed layers one by one, from none, until the fullest chip is within the budget.
 Its result is the least whole number r of layers for which every stage fits. The proof reads each
-stage off the memory of the step model and goes in three parts, each by machine and for all values:
-a stage fits if and only if r is at least a bound (its memory is linear in r and falls with it);
-whole numbers that reach a bound are those that reach its ceiling; and the declared closed form is
-the largest of the ceilings, or 0. It rests on one premise, that a layer that is kept saves more
-than one that is recomputed (a_1 > a_0), which `task` checks of its values.
+stage off the memory of the step model, for all values: a stage fits if and only if r is at least a
+bound (its memory is linear in r and falls with it), which whole numbers do that reach the bound's
+ceiling; and the declared closed form is the largest of the ceilings, or 0. It rests on one premise,
+that a layer that is kept saves more than one that is recomputed (a_1 > a_0), which `task` checks.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assum
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
+from derive.solve.powers import turned
 from derive.solve.proving import prove
 from derive.solve.step import Claimed, Derivation
 
@@ -35,8 +35,25 @@ class RecomputationStep(Claimed):
     stage: str = ""
 
     def proof(self) -> str:
-        """As `prove_recomputation`."""
-        return prove_recomputation(self)
+        """How the claim was proved, always "symbolically". Starts again from the memory of the step
+        model; raises ProofError naming the step."""
+        where = f"recomputed layers under {self.assumptions.name}, {self.kind}"
+        claim = self.claim
+        if self.kind == "closed_form":
+            _prove_closed_form(self.assumptions, claim, where)
+            return "symbolically"
+        size = stages(self.assumptions)[self.stage]
+        freed = size - size.xreplace({v.L_r: v.L_r + 1})
+        if self.kind == "fits":
+            _same(claim.lhs - claim.rhs, size - BUDGET, where, isinstance(claim, sp.Le))
+        elif self.kind == "frees":
+            _same(claim.lhs - claim.rhs, freed, where, isinstance(claim, sp.Gt))
+            _positive(freed, where)
+        else:
+            # Over budget by (bound - L_r) times what a layer frees, which is positive.
+            _same(size - BUDGET, freed * (claim.rhs - claim.lhs), where, isinstance(claim, sp.Ge))
+            _positive(freed, where)
+        return "symbolically"
 
 
 def recomputation(
@@ -92,31 +109,7 @@ def stages(assumptions: StepAssumptions) -> dict[str, sp.Expr]:
     return {FIRST: total.xreplace({of: first}), LAST: total.xreplace({of: last})}
 
 
-def prove_recomputation(step: RecomputationStep) -> str:
-    """How the claim was proved, always "symbolically". Starts again from the memory of the step
-    model; raises ProofError naming the step."""
-    where = f"recomputed layers under {step.assumptions.name}, {step.kind}"
-    if step.kind == "closed_form":
-        _prove_closed_form(step.assumptions, step.claim, where)
-        return "symbolically"
-    size = stages(step.assumptions)[step.stage]
-    claim = step.claim
-    if step.kind == "fits":
-        _same(claim.lhs - claim.rhs, size - BUDGET, where, isinstance(claim, sp.Le))
-        return "symbolically"
-    freed = size - size.xreplace({v.L_r: v.L_r + 1})
-    if step.kind == "frees":
-        _same(claim.lhs - claim.rhs, freed, where, isinstance(claim, sp.Gt))
-        _positive(claim.lhs - claim.rhs, where)
-        return "symbolically"
-    # Over budget by (bound - L_r) times what a layer frees, which is positive.
-    _positive(freed, where)
-    _same(size - BUDGET, freed * (claim.rhs - claim.lhs), where, isinstance(claim, sp.Ge))
-    return "symbolically"
-
-
 def _prove_closed_form(assumptions: StepAssumptions, claim: sp.Rel, where: str) -> None:
-    _whole_numbers_reach_the_ceiling(where)
     bounds = [_bound(size)[1] for size in stages(assumptions).values()]
     closed = claim.rhs
     if claim.lhs != v.L_r or not isinstance(claim, sp.Eq):
@@ -130,8 +123,6 @@ def _prove_closed_form(assumptions: StepAssumptions, claim: sp.Rel, where: str) 
     extra = _held(assumptions, sp.S.One) - _held(assumptions, sp.S.Zero)
     _positive(extra, where)
     without = [_bound(size - extra)[1] for size in stages(assumptions).values()]
-    for bare, bound in zip(without, bounds, strict=True):
-        _positive(bound - bare, where)
     inners = {arg for least in closed.atoms(sp.Min) for arg in least.args if arg.has(sp.Max)}
     if len(inners) != 1:
         raise ProofError(f"{where}: {tex.text(closed)} does not tell whether any is recomputed")
@@ -151,20 +142,6 @@ def _with(closed: sp.Expr, inner: sp.Expr, value: sp.Expr) -> sp.Expr:
     return closed
 
 
-def _whole_numbers_reach_the_ceiling(where: str) -> None:
-    """A whole number is at least x if and only if it is at least the ceiling of x.
-
-    x is k - f with k whole and 0 <= f < 1, here f = g/(1 + g); then the ceiling is k, k + j is at
-    least x, and k - 1 - j is less, for every whole j from 0.
-    """
-    ceiling, j = sp.Dummy("k", integer=True), sp.Dummy("j", integer=True, nonnegative=True)
-    x = ceiling - 1 + 1 / (1 + sp.Dummy("g", nonnegative=True))
-    reached = sp.expand(ceiling + j - x)
-    below = sp.expand(ceiling - 1 - j - x)
-    if not (sp.factor(reached).is_nonnegative and below.is_negative):
-        raise ProofError(f"{where}: whole numbers and ceilings")
-
-
 def _largest_ceiling(closed: sp.Expr, bounds: list[sp.Expr], where: str) -> None:
     """Raise ProofError unless `closed` is the largest of 0 and the ceilings of the bounds."""
     ceilings = [arg.args[0] for arg in closed.args if isinstance(arg, sp.ceiling)]
@@ -178,15 +155,9 @@ def _largest_ceiling(closed: sp.Expr, bounds: list[sp.Expr], where: str) -> None
 
 def _bound(size: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """The bytes that a layer frees where it is recomputed, and the least layers that fit."""
-    frees = _turned(sp.factor(-size.diff(v.L_r)))
+    frees = turned(sp.factor(-size.diff(v.L_r)))
     over = sp.expand(size.xreplace({v.L_r: sp.S.Zero})) - BUDGET
     return frees, over / frees
-
-
-def _turned(expr: sp.Expr) -> sp.Expr:
-    """-x (b - a) as x (a - b), which is how one reads it."""
-    sums = [arg for arg in expr.args if arg.is_Add] if expr.could_extract_minus_sign() else []
-    return -expr.xreplace({sums[0]: sp.S.One}) * -sums[0] if len(sums) == 1 else expr
 
 
 def _held(assumptions: StepAssumptions, any_recomputed: sp.Expr) -> sp.Expr:

@@ -45,9 +45,7 @@ class Claimed:
 
     def proof(self) -> str:
         """How the claim was proved, from what it is claimed of; raises ProofError where it fails.
-
-        The steps of a strategy are proved by `prove`, all others by themselves.
-        """
+        Each kind of step has its own."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -72,6 +70,12 @@ class Step(Claimed):
     passes: str = ""
     where: str = ""
     also: tuple[sp.Rel, ...] = ()
+
+    def proof(self) -> str:
+        """How the claim was proved; raises ProofError with a point where it fails."""
+        from derive.solve.proving import proof_of  # which rests on what this module reads off
+
+        return proof_of(self)
 
     @property
     def claims(self) -> tuple[sp.Rel, ...]:

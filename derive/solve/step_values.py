@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sympy as sp
 
 from derive.cost.step_assumptions import StepAssumptions
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity, number
 
 SOURCE_OF_NOTEBOOK = "NB"
@@ -36,6 +39,16 @@ def facts_of(
         unit = v.unit_of_symbol(symbol)
         found[symbol] = number(value, unit, symbol.name, status="assumed")
     return found
+
+
+def check_values(values: Mapping[sp.Symbol, Quantity]) -> None:
+    """Raise DeriveError for a count that is no whole number and a share that is above 1."""
+    for symbol, quantity in values.items():
+        value, called = quantity.value, f"{symbol.name} ({v.meaning(symbol).gloss})"
+        if symbol in WHOLE and not value.is_Integer:
+            raise DeriveError(f"{called}: expected a whole number, found {value}")
+        if symbol in SHARES and not 0 < value <= 1:
+            raise DeriveError(f"{called}: expected at most 1, found {value}")
 
 
 def _rounded_chip(chip: Chip) -> dict[sp.Symbol, Quantity]:

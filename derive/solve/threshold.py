@@ -15,8 +15,7 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, quoted
 from derive.solve.binding import Answer, Giver, answers
-from derive.solve.bounds import Bound as Bound
-from derive.solve.bounds import Bounded
+from derive.solve.bounds import Bound, Bounded
 from derive.solve.conditions import Condition, Split
 from derive.solve.powers import Range, solved
 from derive.solve.question import Held, Question, held, question, state_of_chip
@@ -59,7 +58,7 @@ class Threshold(Bounded):
         return answers(
             self.question.expr,
             self.question.unit,
-            [(bound.direction, bound.expr, bound.passes, bound.where) for bound in self.bounds],
+            self.bounds,
             self.provided,
             self.mesh,
             self.assumptions,

@@ -123,7 +123,7 @@ def test_a_number_that_lacks_a_value_names_it(run: Any) -> None:
 def test_the_tensor_group_is_linked_as_in_a_node(run: Any, share: str, beyond: bool) -> None:
     more = (*ON, "--assume", "notebook", "--set", "T=8192", "--set", f"epsilon={share}")
     _, out, _ = run("ask", "tensor_share", "tp", *more)
-    assert "W_tp: W_node, the link inside a node" in out
+    assert "W_tp: the link inside a node" in out
     assert ("holds up to tp = 8" in out) is beyond
 
 
@@ -148,7 +148,7 @@ def test_where_nothing_moves_it_says_so(run: Any, answer: Any, name: str, form: 
         (("context_ring", "T_r", "--feasible", "divisors"), "--feasible plays no part"),
         (("context_ring", "T_r", "--overlap", "serial"), "--overlap plays no part"),
         (("context_ring", "T_r", "--assume", "notbook"), "did you mean notebook?"),
-        (("context_ring", "cp", "--exact", "--assume", "notebook"), "no single bound on cp"),
+        (("batch_feed", "pp", "--exact", "--assume", "notebook"), "no single bound on pp"),
         (("pipeline_bubble", "n_mb", "--set", "epsilon=2"), "between 0 and 1"),
         (("pipeline_bubble", "n_mb", "--set", "pp=1.5"), "whole number"),
         (("fsdp", "B/X", "--assume", "notebook"), "--assume is for limits"),

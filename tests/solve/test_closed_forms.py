@@ -43,8 +43,9 @@ from derive.notation.symbols import (
     e,
     e_g,
 )  # fmt: skip
+from derive.solve.bounds import Bound
 from derive.solve.optimum import optimum
-from derive.solve.threshold import Bound, _strictest, threshold
+from derive.solve.threshold import _strictest, threshold
 
 HALF, TWO_THIRDS = sp.Rational(1, 2), sp.Rational(2, 3)
 MIXED = alpha**2 / (M_X * M_Y * F)

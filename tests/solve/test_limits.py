@@ -210,8 +210,9 @@ def shared(**values: Any) -> Any:
 def test_the_tensor_group_takes_the_link_of_a_node_and_says_so() -> None:
     taken, given = shared(epsilon="0.1"), shared(epsilon="0.1", W_tp=450 * 10**9)
     assert taken.value == given.value and taken.notes == ()
-    assert "W_node" in taken.described["W_tp"] and "W_tp" not in given.described
-    assert dict(taken.quantity.inputs)["W_tp"].inputs[0][0] == "W_node"
+    assert "inside a node" in taken.described["W_tp"] and "W_tp" not in given.described
+    link = dict(taken.quantity.inputs)["W_tp"]
+    assert link.value == 450 * 10**9 and {"W_node", "W_dcn"} <= {name for name, _ in link.inputs}
     assert "tensor communication is at most epsilon of the layer's" in tensor_share.claim
 
 
@@ -220,6 +221,16 @@ def test_beyond_a_node_the_link_changes() -> None:
     assert shared(epsilon="0.5").value > 8
     assert shared(epsilon="0.5", W_tp=450 * 10**9).notes == ()
     assert shared(epsilon="0.5", n_node=72).notes == ()
+    # A network faster than the switches is the link of every group, as in the step model.
+    faster = shared(epsilon="0.5", W_dcn=900 * 10**9)
+    assert faster.notes == () and faster.value - 1 == 2 * (shared(epsilon="0.5").value - 1)
+
+
+def test_a_value_of_what_is_asked_for_changes_nothing() -> None:
+    assert shared(epsilon="0.5", tp=4).value == shared(epsilon="0.5").value
+    assert shared(epsilon="0.5", tp=4).notes == shared(epsilon="0.5").notes
+    asked = threshold(context_ring, v.tp, "notebook")
+    assert asked.missing(H100, LLAMA, T_r=4096, cp=2, tp=8) == (v.W_cp,)
 
 
 def test_without_a_chip_the_link_has_no_value() -> None:
@@ -254,9 +265,10 @@ def test_a_limit_is_no_text(of: str) -> None:
         ((context_ring, "T_r"), {}, "no quotes"),
         ((context_ring, v.B / v.X), {}, "context_ring: a limit is asked for one symbol"),
         ((context_ring, v.V), {}, "unknown symbol of context_ring 'V'"),
-        ((context_ring, v.cp, "notebook"), {"exact": True}, "no single bound on cp"),
+        ((batch_feed, v.pp, "notebook"), {"exact": True}, "no single bound on pp"),
+        ((tensor_share, v.D), {}, "tensor_share: D has no readable closed form: the condition is"),
         ((context_ring, v.T_r, "notbook"), {}, "did you mean notebook?"),
-        ((context_ring, v.T_r, Assumptions()), {}, "context_ring: expected step assumptions"),
+        ((context_ring, v.T_r, Assumptions()), {}, "expected step assumptions such as"),
         ((context_ring, v.T_r), {"exact": "yes"}, "True or False"),
         ((context_ring, v.T_r), {"overlap": "serial"}, "overlap plays no part in context_ring"),
         ((context_ring, v.T_r), {"fixed": [v.X]}, "fixed plays no part in context_ring"),
@@ -290,5 +302,5 @@ def test_the_kinds_of_error() -> None:
     with pytest.raises(UnknownName):
         threshold(context_ring, v.V)
     with pytest.raises(NotClosedForm):
-        threshold(context_ring, v.cp, "notebook", exact=True)
+        threshold(batch_feed, v.pp, "notebook", exact=True)
     assert isinstance(threshold(context_ring, v.T_r), LimitThreshold)

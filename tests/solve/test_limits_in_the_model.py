@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from fractions import Fraction as Q
 from typing import Any
 
@@ -11,6 +12,7 @@ import sympy as sp
 
 from derive import chip, model
 from derive.cost.limits import (
+    LIMITS,
     Limit,
     batch_feed,
     context_ring,
@@ -21,6 +23,8 @@ from derive.cost.limits import (
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
+from derive.notation.errors import NotClosedForm, UnknownName
+from derive.solve.limit import LINKS
 from derive.solve.limit_values import given_values
 from derive.solve.threshold import threshold
 
@@ -110,3 +114,85 @@ def test_the_batch_feeds_that_many_cards(text: str) -> None:
     for cards, less in ((at * ALL_BUT_ONE, True), (at, True), (at / ALL_BUT_ONE, False)):
         made = whole(text, {v.dp: cards / (8 * 2 * 4)}, EVEN)
         assert bool(made["bubble"] / (made["step"] - made["dp"]) <= MODEL[v.epsilon]) is less
+
+
+# Any symbol: all of its dependence shows, through whatever the model defines by it.
+def model_at(text: str, given: Mapping[sp.Symbol, sp.Expr]) -> dict[sp.Symbol, sp.Expr]:
+    """Every intermediate of the step model, but for the links, which are among what is given."""
+    found = {**given, **PLAIN}
+    for term in step_model(text).definitions:
+        symbol = v.find(term.name)
+        if symbol not in found:
+            found[symbol] = term.expr.xreplace(found)
+    return found
+
+
+def some_values(text: str, draw: random.Random) -> dict[sp.Symbol, sp.Expr]:
+    """Values of what the model does not define, and of the links."""
+    defined = {v.find(term.name) for term in step_model(text).definitions}
+    needed = {s for term in step_model(text).definitions for s in term.expr.free_symbols}
+    needed |= {v.N, v.epsilon, v.B_seq, v.b_seq, *LINKS}
+    found = {s: sp.Rational(draw.randint(2, 30)) for s in sorted(needed - defined, key=v.rank)}
+    found |= {s: sp.Rational(draw.randint(2, 30)) for s in LINKS}
+    found[v.P] = found[v.P] + 2 * found[v.n_V] * found[v.V] * found[v.D]
+    return found | {v.epsilon: sp.Rational(draw.randint(1, 20), 21)}
+
+
+def load_at(of: Limit, text: str, large: bool, given: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """The declared load with every intermediate worked out anew from what is given."""
+    made = model_at(text, given)
+    load = of.load(step_model(text).assumptions, large)
+    return load.xreplace(made).doit()
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("text", [*SETS, "notebook+largest_stage"])
+@pytest.mark.parametrize("of", LIMITS.values(), ids=lambda of: of.name)
+def test_a_bound_on_any_symbol_is_where_the_whole_load_is_one(
+    of: Limit, text: str, large: bool
+) -> None:
+    defined = {v.find(term.name) for term in step_model(text).definitions}
+    draw = random.Random(5)
+    checked = 0
+    for symbol in sorted(some_values(text, draw).keys() | {v.T_r, v.n_mb, v.psi}, key=v.rank):
+        try:
+            found = threshold(of, symbol, text, exact=not large)
+        except (NotClosedForm, UnknownName):
+            continue
+        if symbol in defined - {*LINKS, v.T_r, v.n_mb}:
+            continue  # what is asked in place of its own definition
+        for _ in range(3):
+            given = some_values(text, draw)
+            where = bound_of(found, of, text, symbol, given)
+            if where is None:
+                continue
+            at, load = where
+            if load(at) == 0 or at <= 0:
+                continue
+            checked += 1
+            assert load(at) == 1
+            below, above = load(at * ALL_BUT_ONE), load(at / ALL_BUT_ONE)
+            assert (above < 1 < below) if found.direction == ">=" else (below < 1 < above)
+    assert checked > 5
+
+
+def bound_of(
+    found: Any, of: Limit, text: str, symbol: sp.Symbol, given: dict[sp.Symbol, sp.Expr]
+) -> tuple[sp.Expr, Callable[[sp.Expr], sp.Expr]] | None:
+    """The number of a bound, and the load as a function of the symbol."""
+    through = {v.T_r: v.T, v.n_mb: v.B_seq}
+    values = model_at(text, given)
+    at = found.closed_form.xreplace({s: x for s, x in values.items() if s != symbol}).doit()
+    if not at.is_Rational:
+        return None
+
+    def load(value: sp.Expr) -> sp.Expr:
+        changed = dict(given)
+        if symbol in through:  # asked through what it follows from
+            scale = value / values[symbol]
+            changed[through[symbol]] = given[through[symbol]] * scale
+        else:
+            changed[symbol] = value
+        return load_at(of, text, not found.exact, changed)
+
+    return at, load

@@ -14,7 +14,8 @@ from derive.cost.step_terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import ProofError, UnknownName
 from derive.solve import recomputation as module
-from derive.solve.recomputation import BUDGET, prove_recomputation, recomputation
+from derive.solve.recomputation import BUDGET, recomputation
+from derive.solve.steps import prove
 
 SHAPING = ("working_set", "logits")
 SETS = [
@@ -32,7 +33,7 @@ def last(assumptions):
 def test_every_step_is_proved_and_the_last_is_the_models_own(assumptions):
     made = recomputation(assumptions)
     assert made[-1].claim.rhs == recomputed_layers(assumptions)
-    assert [prove_recomputation(step) for step in made] == ["symbolically"] * len(made)
+    assert [prove(step) for step in made] == ["symbolically"] * len(made)
     kinds = [step.kind for step in made]
     stages = 2 if "logits" in assumptions else 1
     assert kinds == ["fits", "frees", "bound"] * stages + ["closed_form"]
@@ -80,6 +81,7 @@ def test_other_forms_of_the_last_step_are_not_proved(assumptions):
         closed.xreplace({v.n_fly: sp.S.One}),
         sp.Max(0, *(sp.floor(x) for x in arguments), evaluate=False),
         sp.Max(1, *ceilings, evaluate=False),
+        sp.Max(0, *ceilings, sp.ceiling(v.L_p), evaluate=False),
         sp.Max(*ceilings, evaluate=False) if len(ceilings) > 1 else ceilings[0],
         sp.Max(0, *(sp.ceiling(x + v.a_1 / (v.a_1 - v.a_0)) for x in arguments), evaluate=False),
     ]
@@ -89,14 +91,16 @@ def test_other_forms_of_the_last_step_are_not_proved(assumptions):
             closed.xreplace({inner: sp.S.One}),
             closed.xreplace({inner: sp.S.Zero}),
             closed.xreplace({inner: sp.Min(2, *(x for x in inner.args if x != 1))}),
+            closed.xreplace({inner: (1 + inner) / 2}),
+            closed.xreplace({x: x + 1 for x in inner.args if x != 1}),
         ]
     if "logits" in assumptions:
         wrong.append(sp.Max(0, ceilings[0], evaluate=False))
     for other in wrong:
         with pytest.raises(ProofError):
-            prove_recomputation(step.with_claim(sp.Eq(v.L_r, other, evaluate=False)))
+            step.with_claim(sp.Eq(v.L_r, other, evaluate=False)).proof()
     with pytest.raises(ProofError):
-        prove_recomputation(step.with_claim(sp.Ge(v.L_r, closed, evaluate=False)))
+        step.with_claim(sp.Ge(v.L_r, closed, evaluate=False)).proof()
 
 
 @pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)
@@ -111,7 +115,7 @@ def test_other_claims_of_the_other_steps_are_not_proved(assumptions):
             step.claim.reversedsign if kind is not sp.Gt else sp.Gt(-left, 0, evaluate=False),
         ):
             with pytest.raises(ProofError):
-                prove_recomputation(step.with_claim(claim))
+                step.with_claim(claim).proof()
 
 
 def changed(patch, change):
@@ -141,7 +145,7 @@ def test_a_changed_memory_contradicts_the_closed_form(monkeypatch, assumptions, 
     step = last(assumptions)
     changed(monkeypatch, change)
     with pytest.raises(ProofError):
-        prove_recomputation(step)
+        step.proof()
 
 
 def test_where_recomputation_frees_nothing_there_is_no_proof(monkeypatch):
@@ -154,3 +158,34 @@ def test_assumptions_by_name():
     assert recomputation("notebook") == recomputation(NOTEBOOK)
     with pytest.raises(UnknownName, match="notebok"):
         recomputation("notebok")
+
+
+def test_whole_numbers_that_reach_a_number_are_those_that_reach_its_ceiling():
+    """Any number is k - f with k whole and 0 <= f < 1, here f = g/(1 + g), and k its ceiling: k + j
+    is at least the number, and k - 1 - j is less, for every whole j from 0."""
+    k, j = sp.Dummy("k", integer=True), sp.Dummy("j", integer=True, nonnegative=True)
+    x = k - 1 + 1 / (1 + sp.Dummy("g", nonnegative=True))
+    assert sp.factor(sp.expand(k + j - x)).is_nonnegative
+    assert sp.expand(k - 1 - j - x).is_negative
+
+
+def test_the_first_stage_is_the_one_with_micro_batches_in_flight():
+    for step in recomputation("notebook+logits")[:-1]:
+        assert step.claim.has(v.n_fly) is (step.stage == "first")
+
+
+@pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)
+def test_a_bound_does_not_hold_where_recomputation_frees_nothing(monkeypatch, assumptions):
+    bounds = [step for step in recomputation(assumptions) if step.kind == "bound"]
+    swapped = {v.a_1: v.a_0, v.a_0: v.a_1}
+    changed(monkeypatch, lambda name, x: x.xreplace(swapped))
+    for step in bounds:
+        with pytest.raises(ProofError, match="may not be positive"):
+            step.with_claim(step.claim.xreplace(swapped)).proof()
+
+
+def test_a_negative_working_set_is_refused(monkeypatch):
+    step = last(step_assumptions("notebook+working_set"))
+    changed(monkeypatch, lambda name, x: -x if name == "working_set" else x)
+    with pytest.raises(ProofError):
+        step.proof()

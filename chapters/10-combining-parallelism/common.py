@@ -17,10 +17,10 @@ from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.plain import text
 from derive.notation.units import Unit, one
-from derive.plan.batch import search_all
 from derive.plan.exact import exact, solved_model
+from derive.plan.found import Found
 from derive.plan.plans import Plan, plan_of
-from derive.plan.search import Found
+from derive.plan.search import search_all
 from derive.plan.task import Task, task
 
 NAMES = (

@@ -11,7 +11,7 @@ from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
 from derive.plan.exact import exact
-from derive.plan.search import Found
+from derive.plan.found import Found
 from derive.solve.recomputation import recomputation
 
 from .common import FOUND, STEP, Costed, chapter, llama8, llama70, ranked
@@ -27,6 +27,9 @@ whole_batch = sp.Eq(v.B_seq, v.dp * v.b_seq * v.n_mb, evaluate=False)
 chapter.condition("batch", whole_batch)
 chapter.condition("states", defined(v.M_states))
 chapter.condition("activations", (defined(v.a_1), defined(v.a_0)))
+chapter.formula("even-share", defined(v.psi))
+chapter.formula("in-flight", defined(v.n_fly))
+chapter.formula("head", defined(v.f_V))
 chapter.condition("recomputed", defined(v.L_r))
 least = recomputation(NOTEBOOK)
 chapter.derivation("recomputation", least)

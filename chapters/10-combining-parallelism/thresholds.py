@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import prod
 
 from derive import (
     Quantity,
     batch_feed,
     context_ring,
     gradient_sync,
+    multiple_below,
     pipeline_bubble,
     tensor_share,
     threshold,
@@ -132,14 +134,17 @@ CARDS = threshold(batch_feed, v.N, "notebook")
 chapter.condition("most-cards", CARDS)
 
 
+REPLICA = {"tp": 4, "cp": 2, "pp": 2}
+
+
 def most(batch: int, share: Fraction) -> Quantity:
     """The most cards that a batch feeds with TP4 CP2 PP2, at a share of bubble."""
-    return on(CARDS, tp=4, cp=2, pp=2, b_seq=1, B_seq=batch, epsilon=share)
+    return on(CARDS, **REPLICA, b_seq=1, B_seq=batch, epsilon=share)
 
 
 def downward(of: Quantity) -> Quantity:
-    """Whole cards."""
-    return q(of.value.floor(), of.unit, "floor(N)", N=of)
+    """Cards of whole replicas."""
+    return multiple_below(of, prod(REPLICA.values()))
 
 
 rows: list[list[Cell]] = [

@@ -35,7 +35,7 @@ from derive.cost.step_assumptions import NOTEBOOK  # noqa: E402
 from derive.facts import chip, model  # noqa: E402
 from derive.notation.quantity import number  # noqa: E402
 from derive.notation.symbols import find, unit_of_symbol  # noqa: E402
-from derive.plan.batch import search_all  # noqa: E402
+from derive.plan.search import search_all  # noqa: E402
 from derive.plan.search import search  # noqa: E402
 from derive.plan.space import Space  # noqa: E402
 from derive.plan.task import Task, task  # noqa: E402
@@ -196,8 +196,8 @@ def product_grids(module: Any) -> None:
 
 
 def five_grids(module: Any) -> None:
-    """The notebook's five searches, all plans ranked on both sides, nothing printed. Nothing but
-    the compiled model and the grid itself is kept between calls."""
+    """The notebook's five searches, all plans that fit ranked on both sides, nothing printed. The
+    tasks, with their values in float64, the compiled model and the grid are kept between calls."""
     tasks = [
         task(
             model(name), chip("h100", profile="notebook"),

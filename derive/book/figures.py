@@ -169,9 +169,9 @@ def compared(name: str, left: object, sign: str, right: object) -> Relation:
     if sign not in RELATIONS:
         raise unknown("relation", sign, RELATIONS)
     first, second = quantity_of(left, name), quantity_of(right, name)
-    if _is_plain(left) and not _is_plain(right):
-        first = _with(first, second.unit)
-    elif _is_plain(right) and not _is_plain(left):
+    if _is_plain(left):
+        first = _with(first, first.unit if _is_plain(right) else second.unit)
+    if _is_plain(right):
         second = _with(second, first.unit)
     if first.unit.dimension != second.unit.dimension:
         raise UnitError(f"{name}: expected {first.unit}, found {second.unit}")

@@ -19,6 +19,7 @@ from derive.book.mesh_grid import Grid, grid
 from derive.book.mesh_shapes import SIZE, STYLE, Box, Line, Mark, Shape, Words, ends
 from derive.notation.errors import DeriveError
 from derive.plan.mesh import Mesh
+from derive.plan.mesh_text import counted
 
 LARGEST = 64
 AXIS_WORDS = {
@@ -52,17 +53,14 @@ class MeshDrawing:
     @property
     def title(self) -> str:
         """How many cards on how many nodes."""
-        node = self.mesh.cards_per_node
-        return (
-            f"{_counted(self.mesh.cards, 'card')} on "
-            f"{_counted(-(-self.mesh.cards // node), 'node')} of {node}"
-        )
+        of = self.mesh
+        return f"{counted(of.cards, 'card')} on {counted(of.nodes, 'node')} of {of.cards_per_node}"
 
     @property
     def description(self) -> str:
         """What the drawing shows, in words."""
         axes = "; ".join(
-            f"{name}, {_counted(int(ways), 'way')}, {where}, with the group {group}"
+            f"{name}, {counted(int(ways), 'way')}, {where}, with the group {group}"
             for name, ways, group, where in self.legend
         )
         return f"{self.title}. From the inside out: {axes}. {self.coordinates}."
@@ -120,7 +118,7 @@ def _starts(cards: Grid, left: float, top: float) -> tuple[list[float], list[flo
     """The left edges of the columns and the top edges of the rows."""
     across, down = [0.0] * cards.width, [0.0] * len(cards.rows)
     for beside, index, one, other in cards.neighbours():
-        if cards.node(one) != cards.node(other):
+        if cards.mesh.node(one) != cards.mesh.node(other):
             gap = 2 * NODE + APART
         elif cards.group(one) == cards.group(other):
             gap = CLOSE
@@ -128,7 +126,7 @@ def _starts(cards: Grid, left: float, top: float) -> tuple[list[float], list[flo
             gap = APART + FARTHER * cards.depth(one, other)
         gaps = across if beside else down
         gaps[index] = max(gaps[index], gap)
-    for row in {run.top for run in cards.runs(cards.node)} - {0}:
+    for row in {run.top for run in cards.runs(cards.mesh.node)} - {0}:
         down[row] += LABEL  # a node's label stands above its first row
     return _added(across, WIDE, left), _added(down, HIGH, top)
 
@@ -143,14 +141,14 @@ def _added(gaps: Sequence[float], length: float, start: float) -> list[float]:
 def _boxes(
     of: MeshDrawing, cards: Grid, lefts: Sequence[float], tops: Sequence[float]
 ) -> Iterator[Shape]:
-    kinds = [("node", cards.node, NODE, LABEL)]
+    kinds = [("node", cards.mesh.node, NODE, LABEL)]
     if cards.axes:
         kinds.append(("group", cards.group, GROUP, 0.0))
     for kind, key, pad, above in kinds:
         for run in cards.runs(key):
             left, top = lefts[run.left] - pad, tops[run.top] - pad - above
             yield Box(kind, left, top, lefts[run.right] + WIDE + pad, tops[run.bottom] + HIGH + pad)
-    for run in cards.runs(cards.node):
+    for run in cards.runs(cards.mesh.node):
         yield Words(f"node {run.of}", (lefts[run.left], tops[run.top] - NODE - LABEL / 2 + 2))
     for rank in range(of.mesh.cards):
         row, column = cards.place(rank)
@@ -260,13 +258,8 @@ def _spans(keys: Sequence[object]) -> Iterator[list[int]]:
 def _where(of: Mesh, axis: str) -> str:
     if of.inside_node(axis):
         return "inside a node"
-    node = of.cards_per_node
-    inside = any(group[0] // node == group[-1] // node for group in of.groups(axis))
+    inside = any(of.one_node(group) for group in of.each_group(axis))
     return "partly across nodes" if inside else "across nodes"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def _ranks(group: Sequence[int]) -> str:

@@ -81,10 +81,6 @@ class Grid:
                     found.append(made)
         return tuple(found)
 
-    def node(self, rank: int) -> int:
-        """The node of a rank."""
-        return rank // self.mesh.cards_per_node
-
     def group(self, rank: int) -> int:
         """Which group of the innermost axis a rank is in; alone where no axis has two ways."""
         return rank // self.mesh.sizes[self.axes[0]] if self.axes else rank

@@ -1,0 +1,160 @@
+"""Limits at their edges: large groups, proofs that must fail, values, and what the answer says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as Q
+from typing import Any
+
+import pytest
+import sympy as sp
+
+from derive import chip, fsdp_tensor, model
+from derive.cost.limits import LIMITS, context_ring, gradient_sync, pipeline_bubble, tensor_share
+from derive.cost.step import step_model
+from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
+from derive.notation import symbols as v
+from derive.notation import tex
+from derive.notation.errors import DeriveError, ProofError
+from derive.solve.bounds import Answered, Side
+from derive.solve.limit_proof import proved_on_both_sides
+from derive.solve.step_values import facts_of
+from derive.solve.threshold import threshold
+
+H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
+MANY = 10**9
+SETS = ["notebook", "default", "notebook+two_level", "notebook+largest_stage"]
+
+
+@pytest.mark.parametrize("assumptions", SETS)
+@pytest.mark.parametrize("of", [context_ring, gradient_sync], ids=lambda of: of.name)
+def test_the_large_form_is_that_of_ever_larger_groups(of: Any, assumptions: str) -> None:
+    exact, large = (threshold(of, v.T_r, assumptions, exact=form) for form in (True, False))
+    held = {"tp": 8, "pp": 1, "W_cp": 50 * 10**9, "W_dp": 50 * 10**9}
+    if of is context_ring:
+        near = [exact.on(H100, LLAMA, **held, cp=n).value for n in (2, MANY)]
+        limit = large.on(H100, LLAMA, **held, cp=MANY).value
+    else:
+        near = [exact.on(H100, LLAMA, **held, cp=1, dp=n).value for n in (16, MANY)]
+        limit = large.on(H100, LLAMA, **held, cp=1, dp=MANY).value
+    assert 0 < 1 - near[1] / limit < Q(2, MANY) < 1 - near[0] / limit
+
+
+@pytest.mark.parametrize("of", LIMITS.values(), ids=lambda of: of.name)
+@pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
+def test_what_is_not_listed_changes_neither_load_nor_number(
+    of: Any, assumptions: StepAssumptions
+) -> None:
+    degrees = {"tp": 8, "cp": 2, "pp": 4, "dp": 8, "B_seq": 512, "T": 8192, "epsilon": "0.1"}
+
+    def answer(under: StepAssumptions) -> tuple[sp.Expr, sp.Expr]:
+        found = threshold(of, of.asked, under, exact=True)
+        return found.load, found.on(H100, LLAMA, **degrees).value
+
+    listed = of.rests_on(assumptions)
+    assert set(listed) <= assumptions.corrections
+    for name in sorted(assumptions.corrections - set(listed)):
+        assert answer(assumptions) == answer(StepAssumptions(assumptions.corrections - {name}))
+
+
+def test_what_is_listed_is_not_everything() -> None:
+    for of in LIMITS.values():
+        assert len(of.rests_on(DEFAULT)) < len(CORRECTIONS) // 2
+        assert of.left_out and threshold(of, of.asked).described["left out"] == of.left_out
+
+
+# Proofs that must fail.
+@pytest.mark.parametrize("change", [Q(99, 100), Q(101, 100), Q(1, 2), 2])
+@pytest.mark.parametrize("of", LIMITS.values(), ids=lambda of: of.name)
+def test_a_bound_that_is_off_by_a_percent_is_refused(of: Any, change: Any) -> None:
+    found = threshold(of, of.asked, "notebook")
+    claim = found.relations[0]
+    off = claim.func(claim.lhs, claim.rhs * sp.Rational(change), evaluate=False)
+    with pytest.raises(ProofError, match="does not hold"):
+        proved_on_both_sides(found.load, off, of.name)
+
+
+def test_a_bound_that_is_never_positive_holds_nowhere() -> None:
+    load = v.tp / v.pp
+    with pytest.raises(ProofError, match="holds nowhere"):
+        proved_on_both_sides(load, sp.Le(v.tp, -v.pp, evaluate=False), "made up")
+
+
+# Values.
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"epsilon": 1}, "epsilon: expected a share between 0 and 1, found 1"),
+        ({"eta": 5}, "eta (.*): expected at most 1, found 5"),
+        ({"K": Q(3, 2)}, "K (.*): expected a whole number, found 3/2"),
+        ({"n_node": Q(15, 2)}, "n_node (.*): expected a whole number, found 15/2"),
+        ({"tp": Q(3, 2)}, "tp: expected a whole number, found 3/2"),
+        ({"cp": Q(3, 2)}, "cp: expected a whole number, found 3/2"),
+    ],
+)
+def test_values_that_a_plan_refuses_are_refused(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(DeriveError, match=told):
+        threshold(tensor_share, v.tp).on(H100, LLAMA, **{"T": 8192, "epsilon": "0.1", **values})
+
+
+def test_one_table_where_embedding_and_head_are_tied() -> None:
+    tied = replace(LLAMA, tied_embeddings=True)
+    assert facts_of(tied, None, DEFAULT)[v.n_V].value == 1
+    assert facts_of(LLAMA, None, DEFAULT)[v.n_V].value == 2
+
+
+# What is said.
+def test_at_exactly_a_node_nothing_is_said_of_beyond() -> None:
+    found = threshold(tensor_share, v.tp, "notebook")
+    per_way = found.on(H100, LLAMA, T=8192, epsilon="0.1").value - 1
+    share = sp.Rational(7, 10) / per_way
+    at = found.on(H100, LLAMA, T=8192, epsilon=Q(int(share.p), int(share.q)))
+    assert at.value == 8 and at.notes == ()
+    beyond = found.on(H100, LLAMA, T=8192, epsilon=Q(int(share.p), int(share.q)) * Q(1001, 1000))
+    assert beyond.value > 8 and beyond.notes
+
+
+def test_the_form_is_named_where_it_plays_a_part() -> None:
+    exact, large = (threshold(context_ring, v.T_r, exact=form) for form in (True, False))
+    assert exact.described["form"].startswith("exact: ")
+    assert large.described["form"].startswith("large-n: ")
+    same = threshold(pipeline_bubble, v.n_mb).described["form"]
+    assert same == "exact and large-n are the same here"
+
+
+def test_no_stages_will_do_where_the_bound_is_not_positive() -> None:
+    found = threshold(pipeline_bubble, v.pp)
+    assert tex.text(found.closed_form) == "(n_mb*epsilon + 1 - epsilon)/(1 - epsilon)"
+    asked = threshold(tensor_share, v.epsilon, "notebook")
+    none = asked.on(H100, LLAMA, T=8192, tp=1)
+    assert none.value == 0 and none.notes == (
+        "with these values nothing moves, so any epsilon will do",
+    )
+
+
+def test_the_strictest_of_bounds_that_face_one_way() -> None:
+    at = threshold(fsdp_tensor, v.B / v.N).on(chip("tpu-v5p"), F=28672, M_X=2, M_Y=1).quantity
+    sides = [Side(way, at * n) for way, n in ((">=", 1), (">=", 3), (">=", 2))]
+    assert Answered(v.B / v.N, tuple(sides)).quantity.value == 3 * at.value
+    below = [Side("<=", side.quantity) for side in sides]
+    assert Answered(v.B / v.N, tuple(below)).quantity.value == at.value
+    both = Answered(v.B / v.N, (*sides, *below))
+    assert (both.low.value, both.high.value) == (3 * at.value, at.value)
+    with pytest.raises(DeriveError, match="bounded on both sides"):
+        _ = both.quantity
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_the_profile_does_not_depend_on_how_many_corrections_are_on(name: str) -> None:
+    for base in (NOTEBOOK, DEFAULT):
+        made = StepAssumptions(base.corrections ^ {name})
+        wanted = None if "exact_parameters" in made.corrections else "notebook"
+        assert made.profile == wanted
+
+
+def test_the_step_model_takes_the_name_of_its_assumptions() -> None:
+    assert step_model("default") is step_model(DEFAULT)
+    with pytest.raises(DeriveError, match="rubbish"):
+        step_model("rubbish")
+    with pytest.raises(DeriveError, match="write notebook.ring_tensor"):
+        step_model("ring_tensor")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from derive.commands.inputs import givers_of
@@ -12,12 +13,11 @@ from derive.commands.typed import set_values
 from derive.cost.limits import LIMITS
 from derive.cost.step_assumptions import StepAssumptions, step_assumptions
 from derive.cost.strategies import STRATEGIES
-from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, unknown
 from derive.notation.parse import ratio
 from derive.notation.printed import shown
-from derive.notation.quantity import Quantity
+from derive.notation.quantity import Quantity, glossed
 from derive.solve.binding import Giver
 from derive.solve.limit import LimitThreshold
 from derive.solve.limit_steps import limit_steps
@@ -25,11 +25,13 @@ from derive.solve.steps import prove
 from derive.solve.threshold import threshold
 
 # What belongs to the strategies, by the name it has among the options.
-ELSEWHERE = {
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
     "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
     "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
     "feasible": "--feasible", "best": "--best",
-}  # fmt: skip
+}
+)  # fmt: skip
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
@@ -77,8 +79,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
             lines += _other_form(found, givers, typed)
         lines += [f"  {note}" for note in answer.notes]
     if missing and (givers or typed):
-        needs = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in missing)
-        lines.append(f"  for a number, give a value to {needs}")
+        lines.append(f"  for a number, give a value to {glossed(missing)}")
     lines += ["  assumptions:", *(f"    {name}: {text}" for name, text in told.items())]
     if number is not None:
         used = {row["symbol"] for row in data["inputs"]}

@@ -6,7 +6,7 @@ others are made from quantities by a formula, so that the tree of any figure can
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -126,14 +126,18 @@ def evaluated(
     symbols = sorted(expr.free_symbols, key=rank)
     missing = [s for s in symbols if s not in values]
     if missing:
-        needs = ", ".join(f"{s.name} ({meaning(s).gloss})" for s in missing)
-        raise DeriveError(f"no value for {needs}")
+        raise DeriveError(f"no value for {glossed(missing)}")
     for s in symbols:
         check_label(s, values[s])
     exact = expr.xreplace({s: values[s].value for s in symbols})
     inputs = tuple((s.name, values[s]) for s in symbols)
     found = unit if unit is not None else _folded(expr)
     return Quantity(exact, found, name, formula=text(expr), inputs=inputs)
+
+
+def glossed(symbols: Iterable[sp.Symbol]) -> str:
+    """The names of symbols, each with what it stands for: "D (model width), F (...)"."""
+    return ", ".join(f"{s.name} ({meaning(s).gloss})" for s in symbols)
 
 
 def check_label(of: sp.Symbol, value: Quantity) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import sympy as sp
 
@@ -15,7 +16,7 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
-from derive.notation.quantity import Quantity, evaluated
+from derive.notation.quantity import Quantity, evaluated, glossed
 from derive.solve.binding import Giver, Values
 from derive.solve.bounds import Answered, Bound, Bounded, Side, relation
 from derive.solve.limit_proof import proved_on_both_sides
@@ -24,10 +25,12 @@ from derive.solve.powers import solved, turned
 from derive.solve.question import question
 
 LINKS = (v.W_tp, v.W_cp, v.W_dp, v.W_pp)
-FORMS = {
-    "exact": "exact: (n-1)/n of a group of n is kept",
-    "large-n": "large-n: (n-1)/n of a group of n is taken as 1",
-}
+FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "exact": "exact: (n-1)/n of a group of n is kept",
+        "large-n": "large-n: (n-1)/n of a group of n is taken as 1",
+    }
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,8 +78,7 @@ class LimitThreshold(Bounded):
         given = self._given(givers, values)
         found = self._filled(given)
         if found.missing:
-            needs = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in found.missing)
-            raise DeriveError(f"no value for {needs}")
+            raise DeriveError(f"no value for {glossed(found.missing)}")
         if self._idle(given):
             return self._at_rest(found, given)
         return self._answer(found)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import sympy as sp
 
 from derive.notation import symbols as v
@@ -11,7 +14,9 @@ from derive.solve.proof import random_points
 
 MARGIN = sp.Rational(1, 8)
 # A share is below 1, and a model has more parameters than its vocabulary.
-SCALES = {v.epsilon: sp.Rational(1, 20), v.P: sp.Integer(10**4)}
+SCALES: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
+    {v.epsilon: sp.Rational(1, 20), v.P: sp.Integer(10**4)}
+)
 
 
 def proved_on_both_sides(load: sp.Expr, claim: sp.Rel, where: str) -> str:

@@ -16,7 +16,7 @@ from derive.cost.assumptions import DEFAULT, Assumptions, assume
 from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
-from derive.notation.quantity import Quantity
+from derive.notation.quantity import Quantity, glossed
 from derive.solve.binding import Answer, Giver, values_from, with_torus_axes
 from derive.solve.bounds import Side
 from derive.solve.conditions import conditions
@@ -80,8 +80,7 @@ def _with_values(
     left = load.xreplace({s: q.value for s, q in every.items() if s not in keep})
     missing = sorted(left.free_symbols - keep, key=v.rank)
     if missing:
-        needs = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in missing)
-        raise DeriveError(f"no value for {needs}")
+        raise DeriveError(f"no value for {glossed(missing)}")
     return left
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Self, TypeVar
 
 import sympy as sp
@@ -13,7 +15,9 @@ from derive.solve.conditions import PassTerms, Split, conditions, pass_terms
 from derive.solve.question import mesh_in_terms_of_chips, state_of_chip
 from derive.solve.threshold import Threshold
 
-TIMES = {"X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm}
+TIMES: Mapping[str, sp.Symbol] = MappingProxyType(
+    {"X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm}
+)
 
 
 @dataclass(frozen=True, repr=False)

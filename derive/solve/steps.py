@@ -6,7 +6,8 @@ claim with a changed coefficient fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 import sympy as sp
@@ -29,14 +30,16 @@ if TYPE_CHECKING:
     from derive.cost.step_assumptions import StepAssumptions
     from derive.solve.limit_steps import LimitStep
 
-VERBS = {
-    "all_gather": "all-gathers",
-    "reduce_scatter": "reduce-scatters",
-    "all_reduce": "all-reduces",
-    "all_to_all": "exchanges by all-to-all",
-    "send": "sends",
-    "load": "loads",
-}
+VERBS: Mapping[str, str] = MappingProxyType(
+    {
+        "all_gather": "all-gathers",
+        "reduce_scatter": "reduce-scatters",
+        "all_reduce": "all-reduces",
+        "all_to_all": "exchanges by all-to-all",
+        "send": "sends",
+        "load": "loads",
+    }
+)
 
 
 @overload

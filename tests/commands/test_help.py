@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from derive.cost.limits import LIMITS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("sympy", "numpy", "mpmath", "jinja2", "matplotlib")
@@ -62,3 +65,9 @@ def test_help_names_every_command_and_option(run: Any) -> None:
     for name in f"{options} large-n no-wrap steps best feasible json".split():
         assert f"--{name}" in out
     assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_the_help_names_every_limit(run: Any) -> None:
+    _, out, _ = run("ask", "--help")
+    told = re.search(r"of a limit \(([^)]*)\)", " ".join(out.split()))
+    assert told and told[1].split(", ") == list(LIMITS)

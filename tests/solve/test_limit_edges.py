@@ -156,5 +156,5 @@ def test_the_step_model_takes_the_name_of_its_assumptions() -> None:
     assert step_model("default") is step_model(DEFAULT)
     with pytest.raises(DeriveError, match="rubbish"):
         step_model("rubbish")
-    with pytest.raises(DeriveError, match="write notebook.ring_tensor"):
+    with pytest.raises(DeriveError, match=r"write notebook\+ring_tensor"):
         step_model("ring_tensor")

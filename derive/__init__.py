@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from derive.notation.quantity import number as number
     from derive.notation.symbols import *  # noqa: F403
     from derive.notation.symbols import meaning as meaning
-    from derive.plan.batch import search_all as search_all
     from derive.plan.mesh import mesh as mesh
     from derive.plan.search import search as search
+    from derive.plan.search import search_all as search_all
     from derive.plan.task import task as task
     from derive.solve.evaluate import evaluate as evaluate
     from derive.solve.feasible import feasible as feasible
@@ -85,9 +85,8 @@ _HOME = {
     "derive.notation.errors": ("DeriveError",),
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
     "derive.notation.symbols": ("meaning",),
-    "derive.plan.batch": ("search_all",),
     "derive.plan.mesh": ("mesh",),
-    "derive.plan.search": ("search",),
+    "derive.plan.search": ("search", "search_all"),
     "derive.plan.task": ("task",),
     "derive.solve.evaluate": ("evaluate",),
     "derive.solve.feasible": ("feasible",),

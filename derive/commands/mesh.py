@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.plan.mesh import Mesh, Regrouped, mesh, regrouped
+from derive.plan.mesh_text import lines
 
-SHOWN = 4
 
-
-def sizes_of(text: str, option: str = "--sizes") -> dict[str, int]:
-    """The sizes of "tp=2,cp=2", in that order; raises DeriveError."""
+def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, int]:
+    """The whole numbers from `least` of "tp=2,cp=2", in that order; raises DeriveError."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise DeriveError(f"{option}: expected AXIS=SIZE,..., found {quoted(text)}")
+            raise DeriveError(
+                f"{option}: expected AXIS={'SIZE' if least else 'INDEX'},..., found {quoted(text)}"
+            )
         if name in found:
             raise DeriveError(f"{option}: {name} is given twice")
-        found[name] = whole(value, f"{option} {name}")
+        found[name] = whole(value, f"{option} {name}", least)
     return found
 
 
@@ -36,29 +37,23 @@ def whole(text: str, option: str, least: int = 1) -> int:
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The mesh as JSON-ready data and as text. Raises DeriveError."""
     of = mesh(
-        sizes_of(options.sizes),
-        whole(options.cards_per_node, "--cards-per-node"),
-        options.order or "",
+        sizes_of(options.sizes), whole(options.cards_per_node, "--cards-per-node"), options.order
     )
     rank = None if options.rank is None else whole(options.rank, "--rank", 0)
-    coordinates = None if rank is None else of.coordinates(rank)
-    data: dict[str, Any] = {
-        "groups": {axis: [list(g) for g in of.groups(axis)] for axis in of.sizes},
-        "inside_node": {axis: of.inside_node(axis) for axis in of.sizes},
-    }
-    if coordinates is not None:
-        data["coordinates"] = coordinates
-    lines = _lines(of, rank)
+    data = _as_data(of, rank)
+    text = lines(of)
+    if rank is not None:
+        text.append(f"rank {rank} is at {_shown(of.coordinates(rank))}")
+    if options.at is not None:
+        data["rank"] = of.rank(sizes_of(options.at, "--at", 0))
+        text.append(f"{_shown(of.coordinates(data['rank']))} is rank {data['rank']}")
     if options.experts is not None:
         experts = _experts(of, options.experts)
-        data["experts"] = {
-            "groups": {axis: [list(g) for g in experts.groups(axis)] for axis in experts.axes},
-            "inside_node": {axis: experts.inside_node(axis) for axis in experts.axes},
-        }
-        shape = " x ".join(f"{name}={size}" for name, size in experts.sizes.items())
-        lines += [f"the same cards for a mixture-of-experts layer: {shape}"]
-        lines += _groups(experts, experts.axes)
-    return data, "\n".join(lines)
+        data["experts"] = _as_data(experts, rank)
+        text += lines(experts)
+        if rank is not None:
+            text.append(f"rank {rank} is at {_shown(experts.coordinates(rank))} among them")
+    return data, "\n".join(text)
 
 
 def _experts(of: Mesh, text: str) -> Regrouped:
@@ -69,25 +64,15 @@ def _experts(of: Mesh, text: str) -> Regrouped:
     return regrouped(of, **sizes)
 
 
-def _lines(of: Mesh, rank: int | None) -> list[str]:
-    nodes = -(-of.cards // of.cards_per_node)
-    shape = " x ".join(f"{name}={size}" for name, size in of.axes)
-    lines = [f"{of.cards} cards on {nodes} node{'s'[: nodes != 1]}, innermost first: {shape}"]
-    lines += _groups(of, of.sizes)
+def _as_data(of: Mesh | Regrouped, rank: int | None) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "groups": {axis: [list(g) for g in of.groups(axis)] for axis in of.sizes},
+        "inside_node": {axis: of.inside_node(axis) for axis in of.sizes},
+    }
     if rank is not None:
-        at = " ".join(f"{name}={index}" for name, index in of.coordinates(rank).items())
-        lines.append(f"rank {rank} is at {at}")
-    return lines
+        data["coordinates"] = of.coordinates(rank)
+    return data
 
 
-def _groups(of: Mesh | Regrouped, axes: Iterable[str]) -> list[str]:
-    """A line for each axis: its groups, the first few, and whether they stay in a node."""
-    lines = []
-    width = max(len(name) for name in axes)
-    for axis in axes:
-        groups = of.groups(axis)
-        shown = " ".join(str(list(group)) for group in groups[:SHOWN])
-        more = " ..." if len(groups) > SHOWN else ""
-        where = "inside a node" if of.inside_node(axis) else "across nodes"
-        lines.append(f"{axis:<{width}}  {len(groups)} groups {where}: {shown}{more}")
-    return lines
+def _shown(coordinates: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={index}" for name, index in coordinates.items())

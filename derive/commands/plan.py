@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Sequence
+from fractions import Fraction
+from math import isfinite
 from typing import Any, NamedTuple
 
 from derive.commands.typed import set_values
@@ -15,6 +17,7 @@ from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.typed_quantity import quantity
 from derive.notation.units import sequence
 from derive.plan import report
+from derive.plan.exact import as_float
 from derive.plan.few import search_few
 from derive.plan.found import Found
 from derive.plan.nearest import Near, Row
@@ -217,13 +220,13 @@ def as_data(found: Found, plans: Sequence[Plan], near: Sequence[Near] = ()) -> d
         "plans": [plan_data(plan) for plan in plans],
     }
     if not found.fit:
-        data["nearest"] = [_lacking(plan) for plan in found.nearest]
+        data["nearest"] = [_lacking(plan) for plan in found.too_large]
         data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in near]
     return data
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:
-    return {**plan_data(plan), "lacks_bytes": float(plan.lacks_bytes)}
+    return {**plan_data(plan), "lacks_bytes": _number(plan.lacks_bytes)}
 
 
 def _near_data(near: Near) -> dict[str, Any]:
@@ -249,13 +252,13 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "ep": 1,
         "virtual": 1,
         "micro_batch": plan.micro_batch,
-        "mfu": float(plan.mfu),
-        "step_seconds": float(plan.step_seconds),
-        "memory_bytes": float(plan.memory_bytes),
+        "mfu": _number(plan.mfu),
+        "step_seconds": _number(plan.step_seconds),
+        "memory_bytes": _number(plan.memory_bytes),
         "recomputed_layers": plan.recomputed_layers,
         "layers_per_stage": plan.layers_per_stage,
-        "parts": {**{name: float(part) for name, part in plan.parts.items()}, "ep": 0.0},
-        "memory": {name: float(part) for name, part in plan.memory.items()},
+        "parts": {**{name: _number(part) for name, part in plan.parts.items()}, "ep": 0.0},
+        "memory": {name: _number(part) for name, part in plan.memory.items()},
     }
 
 
@@ -263,6 +266,12 @@ def _why_data(better: Plan, worse: Plan) -> dict[str, Any]:
     return {
         "first": better.degrees,
         "second": worse.degrees,
-        "saved_seconds": float(worse.step_seconds - better.step_seconds),
-        "parts": {name: float(saved) for name, saved in report.differences(better, worse)},
+        "saved_seconds": _number(worse.step_seconds - better.step_seconds),
+        "parts": {name: _number(saved) for name, saved in report.differences(better, worse)},
     }
+
+
+def _number(value: Fraction) -> float | None:
+    """A number of JSON, or null beyond the range of float64."""
+    found = as_float(value)
+    return found if isfinite(found) else None

@@ -76,6 +76,12 @@ def add_mesh_parser(commands: Any, once: type[Action]) -> None:
     )
     parser.add_argument("--rank", action=once, metavar="R", help="a rank to locate")
     parser.add_argument(
+        "--at",
+        action=once,
+        metavar="INDICES",
+        help="coordinates whose rank is asked for, such as tp=1,dp=1 (an axis left out is at 0)",
+    )
+    parser.add_argument(
         "--experts",
         action=once,
         metavar="SIZES",

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from derive.notation import symbols as v
-from derive.plan.rules import RULES
+from derive.plan.rules import RULES, division
 from derive.plan.space import Space
 from derive.plan.task import Task
 
@@ -56,17 +55,13 @@ def divided(tasks: Sequence[Task], grid: Space) -> tuple[Any, Any]:
     axes = tuple(zip(RULES.values(), (grid.tp, grid.cp, grid.pp), strict=True))
     passed: list[bool] = []
     for task in tasks:
-        of, held = task.counts, task.fixed.get(v.dp)
+        of = task.counts
         for rule, values in axes:
             passed += [why is None for why in rule(of, values)]
-        cards, batch = of.cards, of.batch
-        passed += [
-            not cards % size
-            and not batch % (cards // size * micro)
-            and (held is None or cards // size == held)
-            for size, micro in out.shares
-        ]
-    spread = np.array(passed).reshape(len(tasks), -1).take(out.places, axis=1)
+        passed += [why is None for why in division(of, out.shares)]
+    # As bytes: NumPy takes them as they are, a list of truth values one by one.
+    table = np.frombuffer(bytes(passed), dtype=bool).reshape(len(tasks), -1)
+    spread = table.take(out.places, axis=1)
     at = np.logical_and.reduce(spread, axis=1).ravel().nonzero()[0]
     which = at // grid.size
     place = at - which * grid.size

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, floor
+from math import ceil, floor, inf
 
 import sympy as sp
 
@@ -48,6 +48,14 @@ def exact(expr: sp.Expr, values: Mapping[sp.Symbol, Fraction]) -> Fraction:
     if isinstance(expr, sp.ceiling):
         return Fraction(ceil(of[0]))
     raise DeriveError(f"no rule for the value of {quoted(expr)}")
+
+
+def as_float(value: Fraction) -> float:
+    """The nearest number of float64, infinity beyond its range."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
 
 
 def solved_model(

@@ -10,8 +10,9 @@ from derive.cost.step import step_model
 from derive.cost.step_assumptions import StepAssumptions
 from derive.notation import symbols as v
 from derive.plan.compiled import compiled
-from derive.plan.found import AT_A_STEP, AXES, NEAREST, SLACK, TIE, Found, settled
-from derive.plan.plans import Plan, nearest_first, plan_of
+from derive.plan.found import CLOSEST, Found, check_top
+from derive.plan.plans import Plan, least_lacking_first, plan_of
+from derive.plan.rounding import AXES, SLACK, settled, tied, undecided
 from derive.plan.space import Space, space_of, whole
 from derive.plan.tape import Tape
 from derive.plan.task import Task
@@ -20,36 +21,37 @@ Row = tuple[int, ...]
 
 
 def search_few(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
-    """What `search` finds, for a grid that is worth writing out."""
+    """What `search` finds, for a grid that is worth writing out; raises DeriveError as it does."""
+    check_top(top)
     grid = space_of(task) if space is None else space
     feasible = whole(task, grid)
     run = _run(task.assumptions)
     numbers = run.numbers(task.floats)
-    layers = task.counts.layers
+    layers, blur = task.counts.layers, task.blur
     fitting: list[tuple[float, int, Row]] = []
     for place, row in enumerate(feasible.rows):
         try:
             redo, seconds, edge = run.single(row, numbers)
         except ZeroDivisionError:
-            seconds = inf
+            redo = seconds = edge = inf
         # What float64 cannot hold is decided exactly, as is what lies at a step.
-        if seconds == inf or (edge < AT_A_STEP and redo <= layers + 1):
+        if undecided(redo, seconds, edge, layers, blur):
             redo, seconds, fits = settled(task, row)
         else:
             fits = redo <= layers / row[2]
         if fits:
             fitting.append((seconds, place, row))
     ranked = _ranked(fitting)[: top or None]
-    close = () if fitting else nearest_few(task, grid)
+    close = () if fitting else too_large(task, grid)
     degrees = tuple(zip(*(row for _, _, row in ranked), strict=True)) or ((),) * len(AXES)
     times = tuple(seconds for seconds, _, _ in ranked)
     return Found(task, grid, grid.size, len(fitting), degrees, times, close)
 
 
-def nearest_few(task: Task, grid: Space) -> tuple[Plan, ...]:
+def too_large(task: Task, grid: Space) -> tuple[Plan, ...]:
     """The plans that lack the least memory with every layer recomputed, the least first."""
-    closest = least_first(task, whole(task, grid).rows)[:NEAREST]
-    return nearest_first(plan_of(task, *row) for _, row in closest)
+    closest = least_first(task, whole(task, grid).rows)[:CLOSEST]
+    return least_lacking_first(plan_of(task, *row) for _, row in closest)
 
 
 def least_first(task: Task, rows: Sequence[Row]) -> list[tuple[float, Row]]:
@@ -64,13 +66,13 @@ def least_first(task: Task, rows: Sequence[Row]) -> list[tuple[float, Row]]:
 def _ranked(fitting: list[tuple[float, int, Row]]) -> list[tuple[float, int, Row]]:
     """By seconds, those whose times are equal within rounding in the order of enumeration."""
     ranked: list[tuple[float, int, Row]] = []
-    tied: list[tuple[float, int, Row]] = []
+    level: list[tuple[float, int, Row]] = []
     for plan in sorted(fitting):
-        if tied and plan[0] - tied[-1][0] > TIE * plan[0]:
-            ranked += sorted(tied, key=lambda one: one[1])
-            tied = []
-        tied.append(plan)
-    return ranked + sorted(tied, key=lambda one: one[1])
+        if level and not tied(level[-1][0], plan[0]):
+            ranked += sorted(level, key=lambda one: one[1])
+            level = []
+        level.append(plan)
+    return ranked + sorted(level, key=lambda one: one[1])
 
 
 @lru_cache(maxsize=32)

@@ -1,37 +1,37 @@
-"""What a search gives back, and when two plans tie or a plan has to be decided exactly."""
+"""What a search gives back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.plan.exact import exact, solved_model
 from derive.plan.plans import Plan, plan_of
+from derive.plan.rules import REASONS
 from derive.plan.space import Space, whole
 from derive.plan.task import Task
 
-AXES = (v.tp, v.cp, v.pp, v.dp, v.b_seq)
-TIE = 1e-12
-SLACK = 1e-8
-AT_A_STEP = 3 * SLACK  # an edge below this is within the slack of a step, with room for rounding
 SMALL = 1 << 12  # a grid this small is written out rather than searched in blocks
-NEAREST = 3
+CLOSEST = 3  # plans that are told where none fits
 
 
-@dataclass(frozen=True)
+def check_top(top: int) -> None:
+    """Raise DeriveError where the number of plans to keep, 0 for all, is no whole number."""
+    if type(top) is not int or top < 0:
+        raise DeriveError(f"top: expected a whole number from 0, found {top}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Found:
     """The outcome of a search: counts, and the fitting plans in rank order.
 
     `degrees` holds rows of tp, cp, pp, dp and micro-batch of the ranked plans that were kept,
-    `seconds` their step times in float64: arrays, or tuples from `search_few`. `nearest` are the
-    plans closest to fitting, where none fits. `counted` is what a search by blocks counted as it
-    went; a small grid is counted when `rejected` is asked for.
+    `seconds` their step times in float64: arrays, or tuples from `search_few`. `too_large` are the
+    plans that lack the least memory, where none fits. `counted` is what a search by blocks counted
+    as it went; a small grid is counted when `rejected` is asked for.
     """
 
     task: Task
@@ -40,14 +40,20 @@ class Found:
     fit: int
     degrees: Any
     seconds: Any
-    nearest: tuple[Plan, ...] = ()
+    too_large: tuple[Plan, ...] = ()
     counted: Mapping[str, int] | None = None
+
+    def __repr__(self) -> str:
+        """What is planned, the first plans and the counts, as `derive plan` prints them."""
+        from derive.plan import report  # reports are of searches, and shown when asked for
+
+        return report.as_text(report.outcome(self))
 
     @cached_property
     def rejected(self) -> dict[str, int]:
         """How many combinations each of `REASONS` rejects, leaving out those that reject none."""
         if self.counted is not None:
-            return dict(self.counted)
+            return {key: self.counted[key] for key in REASONS if key in self.counted}
         lost = dict(whole(self.task, self.space).rejected)
         if beyond := self.candidates - self.fit - sum(lost.values()):
             lost["memory"] = beyond
@@ -74,11 +80,3 @@ class Found:
         if micro_batch is not None:
             shown += f" b_seq={micro_batch}"
         raise DeriveError(f"no plan that fits has {shown}")
-
-
-def settled(task: Task, row: Sequence[Any]) -> tuple[float, float, bool]:
-    """Recomputed layers and seconds of a plan and whether it fits, by exact numbers."""
-    degrees = {s: Fraction(int(x)) for s, x in zip(AXES, row, strict=True)}
-    numbers = solved_model(task.step, {**task.numbers, **degrees})
-    redo = numbers[v.L_r]
-    return float(redo), float(exact(task.step.seconds, numbers)), redo <= numbers[v.L_p]

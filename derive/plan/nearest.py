@@ -3,8 +3,9 @@
 A combination is near where one quantity of the task, changed alone, lets it pass every rule but
 memory: the cards, the batch or the sequence. Of each such quantity the closest value below and the
 closest above are given. The nearest combinations are those whose quantity changes by the smallest
-factor, and among equals those that need the least memory with every layer recomputed. Of the
-combinations that differ in the micro-batch alone, the one with the smallest change stands for all.
+factor, and among equals those that need the least memory with every layer recomputed; the nearest
+that fits in memory once it is changed stands before the others. Of the combinations that differ in
+the micro-batch alone, the one with the smallest change stands for all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sympy as sp
 from derive.notation import symbols as v
 from derive.notation.quantity import number
 from derive.plan.few import least_first
-from derive.plan.found import NEAREST
+from derive.plan.found import CLOSEST
 from derive.plan.plans import Plan, plan_of
 from derive.plan.space import Space, whole
 from derive.plan.task import LARGEST, Task
@@ -35,7 +36,7 @@ QUANTITIES: Mapping[str, sp.Symbol | None] = MappingProxyType(
 # Which of them can mend a rule; what breaks another rule is never near.
 MENDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "sequence": ("seq",), "short_chunk": ("seq",), "cards": ("cards",),
+        "sequence": ("seq",), "short_chunk": ("seq",), "cards": ("cards",), "held": ("cards",),
         "batch": ("batch", "cards"),
     }
 )  # fmt: skip
@@ -119,9 +120,9 @@ def changed(task: Task, quantity: str, value: int) -> Task:
 
 
 def nearest(task: Task, grid: Space) -> tuple[Near, ...]:
-    """The combinations of a grid that are nearest to passing the rules on whole numbers, in order;
-    after them, where none of them fits in memory, the nearest that does. Nothing where a
-    combination passes as it is, or where no quantity alone mends any."""
+    """The combinations of a grid that are nearest to passing the rules on whole numbers: first the
+    nearest that fits in memory once it is changed, if any does, then the nearest in order. Nothing
+    where a combination passes as it is, or where no quantity alone mends any."""
     if whole(task, grid).rows:
         return ()
     found: list[Near] = []
@@ -130,7 +131,7 @@ def nearest(task: Task, grid: Space) -> tuple[Near, ...]:
         under = changed(task, quantity, value)
         by_plan = {row.plan(under.cards): (row, made) for row, made in group}
         for size, degrees in least_first(under, list(by_plan)):
-            room = len(found) < NEAREST
+            room = len(found) < CLOSEST
             if not room and (fits or size > under.budget):
                 break
             plan = plan_of(under, *degrees)
@@ -138,9 +139,10 @@ def nearest(task: Task, grid: Space) -> tuple[Near, ...]:
                 row, made = by_plan[degrees]
                 found.append(Near(row, broken(task, row) or "", made, plan))
                 fits = fits or not plan.lacks_bytes
-        if fits and len(found) >= NEAREST:
+        if fits and len(found) >= CLOSEST:
             break
-    return tuple(found)
+    first = next((place for place, one in enumerate(found) if not one.plan.lacks_bytes), 0)
+    return tuple(found[first : first + 1] + found[:first] + found[first + 1 :])
 
 
 def _mended(task: Task, grid: Space) -> Iterator[tuple[Row, tuple[Change, ...]]]:
@@ -165,7 +167,7 @@ def _closest(task: Task, row: Row, quantity: str) -> tuple[int, ...]:
     if quantity == "batch":
         share = task.cards // row.size * row.micro_batch
         return _multiples(task.batch, share, share)
-    held = task.fixed.get(v.dp)
+    held = task.counts.held
     count, rest = divmod(task.batch, row.micro_batch)
     if rest or (held and count % held):
         return ()

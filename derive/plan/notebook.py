@@ -44,8 +44,10 @@ def line(plan: Plan) -> str:
     if plan.recomputed_layers:
         redo = f"，重算 {plan.recomputed_layers}/{plan.layers_per_stage} 层"
     memory = plain(plan.memory_bytes / GIB)
+    # The document's script has no micro-batch but 1.
+    micro = "" if plan.micro_batch == 1 else f" b={plan.micro_batch}"
     return (
-        f"TP={plan.tp} CP={plan.cp} PP={plan.pp} DP={plan.dp}：MFU {share(plan.mfu, 1)}，"
+        f"TP={plan.tp} CP={plan.cp} PP={plan.pp} DP={plan.dp}{micro}：MFU {share(plan.mfu, 1)}，"
         f"{memory} GiB/卡{redo}｜{parts}"
     )
 

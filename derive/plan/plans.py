@@ -11,7 +11,7 @@ from derive.plan.exact import exact, solved_model
 from derive.plan.task import DEGREES, Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Degrees, and what they cost: times in seconds, memory in bytes of the fullest chip.
 
@@ -32,6 +32,12 @@ class Plan:
     parts: Mapping[str, Fraction]
     memory: Mapping[str, Fraction]
     lacks_bytes: Fraction = Fraction(0)
+
+    def __repr__(self) -> str:
+        """Degrees, utilisation, time of a step, memory and recomputed layers in one line."""
+        from derive.plan.report import one_line  # reports are of plans, and shown when asked for
+
+        return one_line(self)
 
     @property
     def degrees(self) -> str:
@@ -77,6 +83,6 @@ def shown_degrees(tp: int, cp: int, pp: int, dp: int | None = None, micro_batch:
     return shown if micro_batch == 1 else f"{shown} b_seq={micro_batch}"
 
 
-def nearest_first(plans: Iterable[Plan]) -> tuple[Plan, ...]:
+def least_lacking_first(plans: Iterable[Plan]) -> tuple[Plan, ...]:
     """Plans in the order of what they lack to fit in memory, the least first."""
     return tuple(sorted(plans, key=lambda plan: plan.lacks_bytes))

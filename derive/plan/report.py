@@ -5,9 +5,10 @@ Plans carry exact numbers; they are rounded here, half away from zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from fractions import Fraction
+from types import MappingProxyType
 
 import sympy as sp
 
@@ -16,15 +17,23 @@ from derive.notation.printed import Rule, binary, decimals, percent, printed, si
 from derive.notation.units import byte, one, second
 from derive.plan.found import Found
 from derive.plan.nearest import Near, Row, broken
+from derive.plan.nearest import nearest as nearest_to_pass
 from derive.plan.plans import Plan, plan_of, shown_degrees
 from derive.plan.rules import REASONS
 from derive.plan.task import Task
 
+TOP = 10  # plans of a table
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
-NAMES = {
-    "compute": "compute", "recompute": "recompute", "imbalance": "imbalance", "tp": "tensor",
-    "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
-}  # fmt: skip
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "compute": "compute", "recompute": "recompute", "imbalance": "imbalance", "tp": "tensor",
+        "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
+    }
+)  # fmt: skip
+HEADS = (
+    "rank", "tp", "cp", "pp", "dp", "micro-batch", "MFU", "step", "memory", "recomputed",
+    "where it goes",
+)  # fmt: skip
 
 
 def number(value: Fraction, rule: Rule) -> str:
@@ -61,9 +70,34 @@ def heading(task: Task) -> str:
     )
 
 
+def as_text(lines: Iterable[str]) -> str:
+    """Lines as one text with plain spaces, as a prompt shows it."""
+    return "\n".join(lines).replace("\u00a0", " ")
+
+
+def outcome(found: Found, top: int = TOP) -> list[str]:
+    """What is planned, the first plans or what is nearest, and the counts."""
+    if found.fit:
+        lines = table(found.plans(min(top, found.fit)))
+    else:
+        lines = nearest(found, nearest_to_pass(found.task, found.space))
+    return [heading(found.task), *lines, *summary(found)]
+
+
+def one_line(plan: Plan) -> str:
+    """A plan in one line: degrees, utilisation, time of a step, memory, recomputed layers."""
+    shown = (
+        f"{plan.degrees}: MFU {share(plan.mfu, 1)}, {time(plan.step_seconds)} a step, "
+        f"{size(plan.memory_bytes)}, {plan.recomputed_layers} of {plan.layers_per_stage} layers "
+        "recomputed"
+    )
+    lacks = f", {size(plan.lacks_bytes)} too much" if plan.lacks_bytes else ""
+    return as_text([shown + lacks])
+
+
 def table(plans: Sequence[Plan]) -> list[str]:
     """Ranked plans as aligned lines under a heading."""
-    rows = [["rank", "tp", "cp", "pp", "dp", "b", "MFU", "step", "memory", "redo", "where it goes"]]
+    rows = [list(HEADS)]
     for rank, plan in enumerate(plans, 1):
         parts = ", ".join(f"{NAMES[name]} {share(part)}" for name, part in shares(plan))
         rows.append(
@@ -79,7 +113,8 @@ def table(plans: Sequence[Plan]) -> list[str]:
 def summary(found: Found) -> list[str]:
     """Counts of what fits and of what was rejected, by reason."""
     noun = "plan fits" if found.fit == 1 else "plans fit"
-    lines = [f"{found.fit:,} {noun} of {found.candidates:,} combinations"]
+    of = "combination" if found.candidates == 1 else "combinations"
+    lines = [f"{found.fit:,} {noun} of {found.candidates:,} {of}"]
     lines += [
         f"  {found.rejected[key]:,} rejected: {told}"
         for key, told in REASONS.items()
@@ -92,8 +127,15 @@ def nearest(found: Found, near: Sequence[Near] = ()) -> list[str]:
     """What is nearest to fitting where nothing fits, with what it lacks: plans that lack memory
     alone, or `near`, where every combination breaks a rule on whole numbers."""
     budget = found.task.budget
-    lines = ["nothing fits"]
-    lines += [f"  nearest: {plan.degrees} {_need(plan, budget)}" for plan in found.nearest]
+    told = ""
+    if found.too_large:
+        told = "; nearest: the least memory too much"
+    elif near:
+        told = "; nearest: the smallest change of one number"
+        if not near[0].plan.lacks_bytes:
+            told += ", what then fits in memory first"
+    lines = [f"nothing fits{told}"]
+    lines += [f"  nearest: {plan.degrees} {_need(plan, budget)}" for plan in found.too_large]
     for lacking in near:
         tp, cp, pp, micro = lacking.row
         takes = ", or ".join(amounts(x.quantity, x.values) for x in lacking.changes)
@@ -127,10 +169,6 @@ def why_not(found: Found, row: Row) -> str:
     that its grid does not hold it."""
     task, grid = found.task, found.space
     shown = shown_degrees(row.tp, row.cp, row.pp, None, row.micro_batch)
-    data, rest = divmod(task.cards, row.size)
-    held = task.fixed.get(v.dp, data)
-    if not rest and data != held:
-        return f"{shown} makes dp={data}, and dp is held at {held}"
     if rule := broken(task, row):
         return f"{shown} is rejected: {REASONS[rule]}"
     plan = plan_of(task, *row.plan(task.cards))

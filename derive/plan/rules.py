@@ -1,8 +1,9 @@
-"""Which degrees a plan may have, each by itself, and every reason for which there is no plan."""
+"""Which degrees a plan may have, by themselves and together, and every reason for which there is no
+plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import sympy as sp
@@ -18,6 +19,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "short_chunk": "too few tokens per context-parallel rank",
         "layers": "the layers do not split evenly over the stages",
         "cards": "the degrees do not divide the cards",
+        "held": "the data degree is not the one that is held",
         "batch": "the batch does not split over the data group in whole micro-batches",
         "memory": "does not fit in memory even with every layer recomputed",
     }
@@ -52,6 +54,22 @@ def context(of: Counts, degrees: Sequence[int]) -> list[str | None]:
 def pipeline(of: Counts, degrees: Sequence[int]) -> list[str | None]:
     """Why no plan has so many stages, as a key of REASONS, or None."""
     return ["layers" if of.layers % p else None for p in degrees]
+
+
+def division(of: Counts, shares: Iterable[tuple[int, int]]) -> list[str | None]:
+    """Why no plan has each pair of a data rank's cards, tp x cp x pp, and a micro-batch, as a key
+    of REASONS, or None."""
+    cards, batch, held = of.cards, of.batch, of.held
+    return [
+        "cards"
+        if cards % size
+        else "held"
+        if held and cards // size != held
+        else "batch"
+        if batch % (cards // size * micro)
+        else None
+        for size, micro in shares
+    ]
 
 
 Rule = Callable[[Counts, Sequence[int]], list[str | None]]

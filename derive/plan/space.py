@@ -6,19 +6,23 @@ reasons are counted in the order of `REASONS`: a combination falls under the fir
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError
-from derive.plan.rules import REASONS, RULES, context
+from derive.notation.errors import DeriveError, quoted
+from derive.plan.rules import REASONS, RULES, context, division
 from derive.plan.task import Counts, Task
 
 
 @dataclass(frozen=True)
 class Space:
-    """The values of each degree, and of the micro-batch in sequences, in order of enumeration."""
+    """The values of each degree, and of the micro-batch in sequences, in order of enumeration.
+
+    Any sequence of different whole numbers is taken for a tuple; raises DeriveError for others.
+    """
 
     tp: tuple[int, ...]
     cp: tuple[int, ...]
@@ -27,9 +31,14 @@ class Space:
 
     def __post_init__(self) -> None:
         for name in ("tp", "cp", "pp", "micro_batch"):
-            values = getattr(self, name)
-            if not values or any(not isinstance(x, int) or x < 1 for x in values):
-                raise DeriveError(f"{name}: expected whole numbers from 1, found {values}")
+            given = getattr(self, name)
+            values = tuple(given) if isinstance(given, Sequence) else ()
+            if not values or any(type(x) is not int or x < 1 for x in values):
+                raise DeriveError(f"{name}: expected whole numbers from 1, found {quoted(given)}")
+            if len(set(values)) < len(values):
+                twice = next(x for x in values if values.count(x) > 1)
+                raise DeriveError(f"{name}: {twice} is given more than once")
+            object.__setattr__(self, name, values)  # frozen, and hashed from here on
 
     @cached_property
     def size(self) -> int:
@@ -69,11 +78,12 @@ def _powers(most: int) -> tuple[int, ...]:
     return tuple(2**k for k in range(most.bit_length()) if 2**k <= most)
 
 
-def passed(of: Counts, grid: Space, lost: dict[str, int]) -> tuple[tuple[int, ...], ...]:
-    """The values of tp, cp and pp that no rule of their own rejects; counts the combinations of the
-    others by reason."""
+def passed(of: Counts, grid: Space) -> tuple[list[tuple[int, ...]], dict[str, int]]:
+    """The values of tp, cp and pp that no rule of their own rejects, and how many combinations the
+    others have, by reason."""
     rest = grid.size
     axes = []
+    lost: dict[str, int] = {}
     for values, rule in zip((grid.tp, grid.cp, grid.pp), RULES.values(), strict=True):
         per_value = rest // len(values)
         found = rule(of, values)
@@ -82,7 +92,7 @@ def passed(of: Counts, grid: Space, lost: dict[str, int]) -> tuple[tuple[int, ..
         values = tuple([x for x, why in zip(values, found, strict=True) if why is None])
         axes.append(values)
         rest = per_value * len(values)
-    return tuple(axes)
+    return axes, lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,18 +108,16 @@ class Whole:
 
 def whole(task: Task, grid: Space) -> Whole:
     """What every rule but memory lets pass, for a grid that can be written out."""
-    of, held = task.counts, task.fixed.get(v.dp)
-    lost: dict[str, int] = {}
-    cards, batch, micro = of.cards, of.batch, grid.micro_batch
-    triples = [(t * c * p, t, c, p) for t, c, p in product(*passed(of, grid, lost))]
-    divided = [(t, c, p, cards // n) for n, t, c, p in triples if not cards % n]
-    if held is not None:
-        divided = [row for row in divided if row[3] == held]
-    rows = [(*row, b) for row in divided for b in micro if not batch % (row[3] * b)]
-    by_cards = (len(triples) - len(divided)) * len(micro)
-    by_batch = len(divided) * len(micro) - len(rows)
-    lost |= {key: n for key, n in (("cards", by_cards), ("batch", by_batch)) if n}
-    return Whole(tuple(rows), tuple(lost.items()))
+    axes, lost = passed(task.counts, grid)
+    every = [(t * c * p, t, c, p, b) for t, c, p, b in product(*axes, grid.micro_batch)]
+    rows = []
+    reasons = division(task.counts, [(size, b) for size, _, _, _, b in every])
+    for (size, t, c, p, b), why in zip(every, reasons, strict=True):
+        if why is None:
+            rows.append((t, c, p, task.cards // size, b))
+        else:
+            lost[why] = lost.get(why, 0) + 1
+    return Whole(tuple(rows), tuple((key, lost[key]) for key in REASONS if key in lost))
 
 
 def _check_fixed(task: Task) -> None:
@@ -146,8 +154,11 @@ def _check_sequence(task: Task, space: Space) -> None:
         if cp > 1 and context(task.counts, (cp,))[0] != "sequence":
             return
     if wide := [cp for cp in space.cp if cp > 1]:
-        even = wide[0] * task.counts.pieces
+        pieces = task.counts.pieces
+        even = min(wide) * pieces
+        by = "any context-parallel degree" if pieces == 1 else f"{pieces}c, the pieces of zigzag,"
+        degree = "" if pieces == 1 else " for any context-parallel degree c"
         raise DeriveError(
-            f"--seq {task.seq}: not divisible by any context-parallel degree from {wide[0]} to "
-            f"{wide[-1]}; pad it, to {-(-task.seq // even) * even} at least, or use --set cp=1"
+            f"--seq {task.seq}: not divisible by {by}{degree} from {min(wide)} to {max(wide)}; "
+            f"pad it, to {-(-task.seq // even) * even} at least, or use --set cp=1"
         )

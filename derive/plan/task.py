@@ -9,30 +9,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from math import inf
 from typing import NamedTuple
 
 import sympy as sp
 
 from derive.cost.step import StepModel, step_model
-from derive.cost.step_assumptions import DEFAULT, StepAssumptions
+from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assumptions
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, unknown
+from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, number
-from derive.plan.exact import Numbers
+from derive.plan.exact import Numbers, as_float, solved_model
 from derive.solve.step_values import SETTABLE, SHARES, WHOLE, facts_of
 
 DEGREES = (v.tp, v.cp, v.pp, v.dp)
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
 SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
+ROUNDINGS = 64  # more than the model has in a row
 ROUNDED = sp.Rational(1, 20)  # how far a stated count of parameters may be from that of the shapes
 
 
 class Counts(NamedTuple):
     """The whole numbers of a task, which alone decide what divides what: cards, those of a node,
-    tokens and sequences, layers, heads, the least tokens of a context rank, and into how many
-    pieces a context rank's tokens are cut."""
+    tokens and sequences, layers, heads, the least tokens of a context rank, into how many pieces a
+    context rank's tokens are cut, and the data degree that is held, if any."""
 
     cards: int
     seq: int
@@ -43,9 +45,10 @@ class Counts(NamedTuple):
     heads: int
     least_chunk: int
     pieces: int
+    held: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """A model, chips, a sequence in tokens and a batch in sequences, under assumptions.
 
@@ -62,6 +65,12 @@ class Task:
     values: Mapping[sp.Symbol, Quantity]
     fixed: Mapping[sp.Symbol, int]
 
+    def __repr__(self) -> str:
+        """What is planned, in one line."""
+        from derive.plan.report import heading  # reports are of tasks, and shown when asked for
+
+        return heading(self)
+
     @cached_property
     def numbers(self) -> Numbers:
         """Every constant as an exact fraction."""
@@ -70,7 +79,7 @@ class Task:
     @cached_property
     def floats(self) -> dict[str, float]:
         """Every constant in float64, by name."""
-        return {s.name: float(value) for s, value in self.numbers.items()}
+        return {s.name: as_float(value) for s, value in self.numbers.items()}
 
     @property
     def step(self) -> StepModel:
@@ -86,7 +95,23 @@ class Task:
         return Counts(
             self.cards, self.seq, self.batch,
             node, layers, heads, heads * int(n[v.G]), int(n[v.T_min]), pieces,
+            self.fixed.get(v.dp),
         )  # fmt: skip
+
+    @cached_property
+    def blur(self) -> float:
+        """How far float64 may be off, in layers, where it says how many are recomputed.
+
+        That number is a sum of bytes over those that a recomputed layer saves. Rounding takes
+        part of the states and of what the layers keep, over the same; both are largest where the
+        context group is, since it splits what is saved and not the parameters.
+        """
+        whole = dict.fromkeys((*DEGREES, v.b_seq), Fraction(1))
+        n = solved_model(self.step, {**self.numbers, **whole})
+        saved, of = n[v.a_1] - n[v.a_0], self.counts
+        kept = (of.layers + 2) * n[v.a_1] + n.get(v.M_logits, 0)
+        context = min(of.cards, max(1, of.seq // max(1, of.least_chunk)))
+        return ROUNDINGS * 2.0**-53 * as_float((context * n[v.M_states] + kept) / saved)
 
     @property
     def budget(self) -> Fraction:
@@ -101,12 +126,14 @@ def task(
     cards: int,
     seq: int,
     batch: int,
-    assumptions: StepAssumptions = DEFAULT,
+    assumptions: StepAssumptions | str = DEFAULT,
     values: Mapping[sp.Symbol, Quantity] | None = None,
 ) -> Task:
     """The task, with `values` by symbol in place of facts and assumptions; degrees among them are
-    fixed. Parameters follow where shapes are given and they are not. Raises DeriveError, in one
-    line, for what no plan can have."""
+    fixed. Assumptions may be given by name. Parameters follow where shapes are given and they are
+    not. Raises DeriveError, in one line, for what no plan can have."""
+    _check_types(model, chip, values or {})
+    assumptions = as_step_assumptions(assumptions)
     counts = {"--cards": cards, "--seq": seq, "--batch": batch}
     for option, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= LARGEST:
@@ -126,6 +153,19 @@ def task(
     made = Task(model.name, chip.name, cards, seq, batch, assumptions, bound, fixed)
     _check(made)
     return made
+
+
+def _check_types(model: object, chip: object, values: Mapping[object, object]) -> None:
+    for what, found, kind in (("model", model, Model), ("chip", chip, Chip)):
+        if not isinstance(found, kind):
+            name = found if isinstance(found, str) else "..."
+            raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(found)}')
+    for symbol, value in values.items():
+        if not isinstance(symbol, sp.Symbol):
+            raise DeriveError(f"values: expected symbols such as tp, found {quoted(symbol)}")
+        if not isinstance(value, Quantity):
+            told = f"write {symbol.name}: number({value})"
+            raise DeriveError(f"values: expected a quantity: {told}, found {quoted(value)}")
 
 
 def _settable() -> list[str]:
@@ -161,6 +201,10 @@ def _check(made: Task) -> None:
     if missing:
         names = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in missing)
         raise DeriveError(f"{made.chip} and {made.model} give no value for {names}; use --set")
+    for symbol, value in made.numbers.items():
+        if not 0 < as_float(value) < inf:
+            told = "expected a positive number that float64 holds"
+            raise DeriveError(f"{_called(symbol)}: {told}, found {quoted(value)}")
     for symbol in WHOLE:
         if symbol in made.values and made.numbers[symbol].denominator != 1:
             raise DeriveError(f"{_called(symbol)}: expected a whole number, {_found(made, symbol)}")

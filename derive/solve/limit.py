@@ -113,7 +113,7 @@ class LimitThreshold(Bounded):
 
     def _idle(self, values: Values) -> bool:
         """Whether the load is zero whatever the symbol that is asked for, as in a group of one."""
-        load = load_of(self.limit, self.symbol, self.assumptions, exact=True)
+        load = load_of(self.limit, self.symbol, self.assumptions, True)
         needed = load.free_symbols - {self.symbol}
         known = filled(needed, self.limit, self.symbol, self.assumptions, values).values
         return bool(load.xreplace({s: known[s].value for s in needed & known.keys()}) == 0)
@@ -216,6 +216,7 @@ def limit_threshold(
     return _solved(limit, symbol, under, exact)
 
 
+@lru_cache(maxsize=256)
 def load_of(limit: Limit, symbol: sp.Symbol, assumptions: StepAssumptions, exact: bool) -> sp.Expr:
     """The declared load, with what the model defines through `symbol` put in, so that all of its
     dependence on the symbol shows. A link is none of it: it steps where a group leaves its node,

@@ -35,8 +35,7 @@ from derive.cost.step_assumptions import NOTEBOOK  # noqa: E402
 from derive.facts import chip, model  # noqa: E402
 from derive.notation.quantity import number  # noqa: E402
 from derive.notation.symbols import find, unit_of_symbol  # noqa: E402
-from derive.plan.search import search_all  # noqa: E402
-from derive.plan.search import search  # noqa: E402
+from derive.plan.search import search, search_all  # noqa: E402
 from derive.plan.space import Space  # noqa: E402
 from derive.plan.task import Task, task  # noqa: E402
 
@@ -232,9 +231,8 @@ def main() -> None:
     if module is not None:
         five_grids(module)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    wide = Space(
-        DENSE.space.tp * 2, DENSE.space.cp * 2, DENSE.space.pp * 2, DENSE.space.micro_batch
-    )
+    micro = range(1, 8 * len(DENSE.space.micro_batch) + 1)
+    wide = Space(DENSE.space.tp, DENSE.space.cp, DENSE.space.pp, micro)
     search(DENSE.task(), wide, top=10)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) / 1024
     line("megabytes more for a grid eight times as large", grown, f"{wide.size:,}", "0")

@@ -124,7 +124,7 @@ def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> N
         assert "\n" not in str(error)
         return
     assert found.fit + sum(found.rejected.values()) == found.candidates
-    for plan in found.plans(2) + found.nearest[:1]:
+    for plan in found.plans(2) + found.too_large[:1]:
         assert 0 < plan.mfu <= values.get("eta", Fraction(3, 5)) <= 1
         assert all(part >= 0 for part in (*plan.parts.values(), *plan.memory.values()))
         if not plan.lacks_bytes:

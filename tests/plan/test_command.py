@@ -1,25 +1,26 @@
-"""`derive plan` and `derive mesh` as they are typed: text, JSON, exit codes and one-line errors."""
+"""`derive plan` as it is typed: text, JSON, exit codes and one-line errors."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
-from cases import LINES, SEARCHES
+from cases import LINES, SEARCHES, made
 
-from derive.commands import mesh as mesh_command
 from derive.commands import plan as plan_command
-from derive.commands.plan_parser import add_mesh_parser, add_plan_parser
+from derive.commands.plan_parser import add_plan_parser
 from derive.notation.errors import DeriveError
+from derive.plan.few import search_few
 
 
 def typed(text: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     commands = parser.add_subparsers()
     add_plan_parser(commands, argparse._StoreAction)
-    add_mesh_parser(commands, argparse._StoreAction)
     return parser.parse_args(text.split())
 
 
@@ -100,7 +101,8 @@ def test_nothing_fits_exits_1_with_reasons_and_the_nearest():
 def test_seven_cards_the_nearest_in_text_and_as_data():
     data, text, code = plan(BASE.replace("64", "7"))
     assert code == 1 and data["plans"] == []
-    first = data["nearest"][0]
+    fits, first, *others = data["nearest"]
+    assert fits["lacks_bytes"] == 0 and all(one["lacks_bytes"] > 0 for one in (first, *others))
     assert (first["tp"], first["cp"], first["pp"], first["dp"]) == (1, 1, 1, 7)
     assert first["rule"] == "batch" and first["with"] == {"batch": 511}
     assert first["lacks"] == [
@@ -110,14 +112,15 @@ def test_seven_cards_the_nearest_in_text_and_as_data():
     assert set(first) - set(plan(BASE)[0]["plans"][0]) == {"rule", "with", "lacks", "lacks_bytes"}
     assert "it takes 511 or 518 sequences, or 4 or 8 cards\n    with 511 sequences:" in text
     assert json.loads(json.dumps(data)) == data
+    lines = text.split("\n")
+    assert lines[1].endswith("smallest change of one number, what then fits in memory first")
+    assert "fits in" in lines[3] and "too much" in lines[5]
     # What is said to fit fits, once it is typed.
-    last = data["nearest"][-1]
-    assert last["lacks_bytes"] == 0 and "fits in" in text
-    again = BASE.replace("--cards 64", f"--cards {last['with']['cards']}")
+    again = BASE.replace("--cards 64", f"--cards {fits['with']['cards']}")
     ranked = plan(f"{again} --top 0")[0]
     degrees = ("tp", "cp", "pp", "dp", "micro_batch")
-    (same,) = [p for p in ranked["plans"] if all(p[d] == last[d] for d in degrees)]
-    assert {name: last[name] for name in same} == same
+    (same,) = [p for p in ranked["plans"] if all(p[d] == fits[d] for d in degrees)]
+    assert {name: fits[name] for name in same} == same
 
 
 @pytest.mark.parametrize("cards", ["7", "8"])
@@ -167,7 +170,7 @@ NOTEBOOK = f"{BASE} --assume notebook"
         (BASE, "tp=8,b_seq=3", "b_seq=3 is rejected: the batch does not split"),
         (BASE, "tp=1", "tp=1 cp=1 pp=1 dp=64 is rejected: it needs .* of .*, .* too much"),
         (BASE, "tp=8,dp=3", "tp=8 cp=1 pp=1 dp=3 is 24 cards, not the 64 given"),
-        (f"{BASE} --set dp=4", "tp=8", "makes dp=8, and dp is held at 4"),
+        (f"{BASE} --set dp=4", "tp=8", "the data degree is not the one that is held"),
         (f"{BASE} --set tp=4", "tp=8", "was not searched, only tp=4$"),
         (NOTEBOOK, "tp=8,b_seq=2", "was not searched, only b_seq=1; --set b_seq=2 searches it"),
         (BASE, "tp=8,q=9", "unknown degree of --[a-z]+ 'q'"),
@@ -239,39 +242,8 @@ def test_bad_input_is_one_line(text, told):
     assert "\n" not in str(caught.value)
 
 
-def mesh(text: str) -> tuple[dict[str, Any], str]:
-    return mesh_command.run(typed(f"mesh {text}"))
-
-
-CARDS = "--sizes tp=2,cp=2,dp=2,pp=2 --cards-per-node 8"
-
-
-def test_mesh_as_data_and_as_text():
-    data, text = mesh(f"{CARDS} --rank 13")
-    assert data["groups"]["cp"][:2] == [[0, 2], [1, 3]]
-    assert data["inside_node"] == {"tp": True, "cp": True, "dp": True, "pp": False}
-    assert data["coordinates"] == {"tp": 1, "cp": 0, "dp": 1, "pp": 1}
-    assert "pp  8 groups across nodes: [0, 8] [1, 9] [2, 10] [3, 11] ..." in text
-    assert "rank 13 is at tp=1 cp=0 dp=1 pp=1" in text
-    assert "coordinates" not in mesh(CARDS)[0]
-    assert list(mesh(f"{CARDS} --order llama3")[0]["groups"]) == ["tp", "cp", "pp", "dp"]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (f"{CARDS} --rank 16", "rank 16 is outside the mesh of ranks 0 to 15"),
-        (f"{CARDS} --rank -1", "--rank: expected a whole number from 0"),
-        (f"{CARDS} --rank 1.5", "--rank"),
-        (f"{CARDS} --order tp,cp", "lacks the axis"),
-        ("--sizes tp=2,tp=2 --cards-per-node 8", "twice"),
-        ("--sizes tp --cards-per-node 8", "AXIS=SIZE"),
-        ("--sizes tp=0 --cards-per-node 8", "from 1"),
-        ("--sizes tpp=2 --cards-per-node 8", "unknown mesh axis"),
-        ("--sizes tp=2 --cards-per-node 0", "--cards-per-node"),
-    ],
-)
-def test_a_bad_mesh_is_one_line(text, told):
-    with pytest.raises(DeriveError, match=told) as caught:
-        mesh(text)
-    assert "\n" not in str(caught.value)
+def test_a_number_beyond_float64_is_null_in_the_data():
+    first = replace(search_few(made()).plan(1), step_seconds=Fraction(10) ** 400)
+    data = plan_command.plan_data(first)
+    assert data["step_seconds"] is None and data["mfu"] == float(first.mfu)
+    assert json.loads(json.dumps(data, allow_nan=False)) == data

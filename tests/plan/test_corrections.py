@@ -125,7 +125,7 @@ def test_recomputed_layers_with_working_set_and_logits_are_those_of_a_loop(seed)
                 break
         assert row.recomputed_layers == wanted, (row.degrees, n)
     if found.fit == 0:
-        assert all(plan.lacks_bytes > 0 for plan in found.nearest)
+        assert all(plan.lacks_bytes > 0 for plan in found.too_large)
 
 
 def symbol(name):

@@ -133,3 +133,39 @@ def test_experts_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
     assert "does not divide the 8 cards of a stage" in capsys.readouterr().err
     assert main([*sizes, "--experts", "tp=2"]) == 2
     assert "unknown axis of --experts 'tp'; did you mean etp" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sizes", [{"tp": 2, "cp": 2, "dp": 4}, {"tp": 3, "pp": 2, "dp": 4}])
+@pytest.mark.parametrize("order", list(permutations(("tp", "cp", "dp", "pp"))))
+def test_coordinates_among_the_experts_by_brute_force(sizes, order):
+    made = mesh(sizes, 8, ",".join(order))
+    for etp, ep in ((1, 1), (2, 1), (1, 4), (2, 2), (3, 2)):
+        if made.cards // sizes.get("pp", 1) % (etp * ep):
+            continue
+        folded = regrouped(made, etp=etp, ep=ep)
+        found = {rank: folded.coordinates(rank) for rank in range(made.cards)}
+        # The cards of each stage in rank order, written out and counted through.
+        stages = {}
+        for rank in range(made.cards):
+            stages.setdefault(made.coordinates(rank).get("pp", 0), []).append(rank)
+        for stage, ranks in stages.items():
+            for place, rank in enumerate(ranks):
+                at = {"etp": place % etp, "ep": place // etp % ep, "edp": place // (etp * ep)}
+                assert found[rank] == {**at, "pp": stage}
+                assert folded.rank(found[rank]) == rank
+        # A group is the ranks that differ along its axis alone.
+        for axis in folded.sizes:
+            alike = {}
+            for rank, at in found.items():
+                rest = tuple(index for name, index in at.items() if name != axis)
+                alike.setdefault(rest, []).append(rank)
+            assert folded.groups(axis) == tuple(sorted(map(tuple, alike.values())))
+            local = all(len({rank // 8 for rank in group}) == 1 for group in alike.values())
+            assert folded.inside_node(axis) == local
+
+
+@pytest.mark.parametrize(("cards", "node", "nodes"), [(16, 8, 2), (17, 8, 3), (7, 8, 1), (8, 8, 1)])
+def test_nodes_hold_consecutive_ranks(cards, node, nodes):
+    made = mesh({"dp": cards}, node)
+    assert made.nodes == nodes == made.node(cards - 1) + 1
+    assert [made.node(rank) for rank in range(cards)] == [rank // node for rank in range(cards)]

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from cases import LINES, PARTS, SEARCHES, made, of_notebook
 
-from derive.cost.step_assumptions import NOTEBOOK
+from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.quantity import number
 from derive.notation.units import flop, second
 from derive.plan import notebook
-from derive.plan.batch import search_all
-from derive.plan.search import search
+from derive.plan.search import search, search_all
 from derive.plan.task import task
 
 ALSO = [[(8, 1, 1), (8, 1, 4)], [(8, 1, 1)], [(1, 1, 1)], [], []]
@@ -107,6 +106,25 @@ def test_the_title_states_the_very_numbers(seq, batch):
     for shown, unit, count in ((length, 2**10, seq), (tokens, 2**20, seq * batch)):
         scale = unit if shown[-1] in "KM" else 1
         assert Fraction(shown.rstrip("KM")) * scale == count
+
+
+@pytest.mark.parametrize(
+    ("seq", "shown"),
+    [
+        (8192, "8K"), (8192 + 512, "8.5K"), (8192 + 256, "8.25K"), (8192 + 128, "8.125K"),
+        (8192 + 64, "8256"), (1_000_000, "1000000"),
+    ],
+)  # fmt: skip
+def test_a_length_has_at_most_three_digits_after_the_point(seq, shown):
+    heading = notebook.lines(search(made(seq=seq, cp=1)), ())[0]
+    assert f"，{shown} 序列，" in heading
+
+
+def test_plans_that_differ_in_the_micro_batch_alone_read_differently():
+    found = search(made(assumptions=DEFAULT))
+    shown = [notebook.line(plan).split("：")[0] for plan in found.plans()]
+    assert len(set(shown)) == len(shown) > 20
+    assert "TP=8 CP=1 PP=1 DP=8" in shown and "TP=8 CP=1 PP=1 DP=8 b=2" in shown
 
 
 def test_searches_together_find_what_each_finds_alone():

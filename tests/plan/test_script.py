@@ -132,6 +132,6 @@ def test_a_budget_met_to_the_byte_fits(again):
         one = search(made(seq=131072, batch=32, M_hbm=budget), space)
         if expected > 40:
             assert one.fit == 0 and one.rejected == {"memory": 1}
-            assert one.nearest[0].lacks_bytes == 1
+            assert one.too_large[0].lacks_bytes == 1
         else:
             assert [p.recomputed_layers for p in one.plans()] == [expected]

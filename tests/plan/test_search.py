@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tracemalloc
 from fractions import Fraction
 
@@ -10,11 +11,15 @@ import numpy as np
 import pytest
 from cases import made, of_notebook
 
-from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
+from derive.cost.step_assumptions import DEFAULT, NOTEBOOK, step_assumptions
 from derive.notation.errors import DeriveError
+from derive.plan import blocks
 from derive.plan import search as searching
-from derive.plan.search import search
-from derive.plan.space import NOTEBOOK_SPACE, Space, space_of
+from derive.plan.few import search_few
+from derive.plan.plans import plan_of
+from derive.plan.rules import REASONS
+from derive.plan.search import search, search_all
+from derive.plan.space import NOTEBOOK_SPACE, Space, space_of, whole
 
 WIDE = Space(tuple(range(1, 9)), tuple(range(1, 33)), tuple(range(1, 81)), tuple(range(1, 9)))
 
@@ -26,7 +31,7 @@ def test_blocks_find_what_one_array_finds(monkeypatch, assumptions, block):
     space = Space((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 5), (1, 2, 3))
     whole = search(task, space)
     monkeypatch.setattr(searching, "SMALL", 0)
-    monkeypatch.setattr(searching, "BLOCK", block)
+    monkeypatch.setattr(blocks, "BLOCK", block)
     cut = search(task, space)
     assert (cut.fit, cut.rejected) == (whole.fit, whole.rejected)
     assert (cut.degrees == whole.degrees).all()
@@ -108,18 +113,89 @@ def test_degrees_that_are_fixed_are_the_only_ones():
     assert list(found.plans()) == same
 
 
-def test_a_fixed_data_degree_is_respected_in_blocks(monkeypatch):
+def test_a_fixed_data_degree_is_respected_and_counted_in_every_search(monkeypatch):
+    task = made(cards=64, dp=4)
+    free = search(made(cards=64))
+    others = sum(row[3] != 4 for row in whole(free.task, free.space).rows)
+    small = search(task)
     monkeypatch.setattr(searching, "SMALL", 0)
-    assert {plan.dp for plan in search(made(cards=64, dp=4)).plans()} == {4}
+    for found in (small, search(task), search_few(task)):
+        assert {plan.dp for plan in found.plans()} == {4}
+        assert found.rejected["held"] == others > 0
+        assert found.rejected["cards"] == free.rejected["cards"]
+        assert found.fit + sum(found.rejected.values()) == found.candidates
+        assert list(found.rejected) == [key for key in REASONS if key in found.rejected]
+
+
+@pytest.mark.parametrize(
+    ("grid", "rejected"),
+    [
+        (Space((3, 5), (1, 2), (1, 2)), {"heads": 8}),
+        (Space((1, 3), (3, 5, 7), (1, 2)), {"heads": 6, "sequence": 6}),
+        (Space((1, 2), (1, 4), (3, 7, 9)), {"short_chunk": 6, "layers": 6}),
+    ],
+)
+def test_an_axis_that_is_rejected_whole_counts_what_is_left_of_the_others(
+    monkeypatch, grid, rejected
+):
+    assert search(made(), grid).rejected == search_few(made(), grid).rejected == rejected
+    monkeypatch.setattr(searching, "SMALL", 0)
+    assert search(made(), grid).rejected == rejected
+
+
+def test_tasks_that_differ_in_more_than_numbers_are_searched_one_by_one():
+    sets = [step_assumptions(name) for name in ("notebook", "notebook+gradient_bytes", "default")]
+    tasks = [made(assumptions=one) for one in sets]
+    for space in (None, NOTEBOOK_SPACE):
+        together = search_all((task for task in tasks), space)
+        for found, task in zip(together, tasks, strict=True):
+            alone = search(task, space)
+            assert (found.task, found.space, found.fit) == (task, alone.space, alone.fit)
+            assert (found.degrees == alone.degrees).all() and (found.seconds == alone.seconds).all()
+    assert len({found.fit for found in search_all(tasks, NOTEBOOK_SPACE)}) == 3
+    assert search_all([]) == ()
+    held = [made(), made(tp=8), made(b_seq=2)]  # each on a grid of its own
+    for found, task in zip(search_all(held), held, strict=True):
+        assert found.space == space_of(task) and found.plans() == search(task).plans()
+
+
+@pytest.mark.parametrize("seq", [8190, 24579, 3, 8191 * 6])
+@pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
+def test_the_padding_that_is_named_is_the_least_that_will_do(seq, assumptions):
+    def padded(tokens):
+        with pytest.raises(DeriveError, match=f"--seq {tokens}: not divisible by") as caught:
+            space_of(made(seq=tokens, assumptions=assumptions))
+        return int(re.search(r"pad it, to (\d+) at least", str(caught.value))[1])
+
+    if seq % 2 == 0 and assumptions is NOTEBOOK:
+        space_of(made(seq=seq, assumptions=assumptions))
+        return
+    enough = padded(seq)
+    assert all(padded(tokens) == enough for tokens in range(seq, enough))
+    assert space_of(made(seq=enough, assumptions=assumptions))
+
+
+def test_a_sequence_that_is_even_and_not_cut_by_zigzag_says_what_divides_it():
+    told = "--seq 8190: not divisible by 2c, the pieces of zigzag, for any .* c from 2 to 64; pad"
+    with pytest.raises(DeriveError, match=told):
+        space_of(made(seq=8190, assumptions=DEFAULT))
 
 
 def test_nothing_fits_and_what_is_nearest():
     found = search(made("llama-3-405b", cards=8, seq=8192, batch=8))
     assert found.fit == 0 and not found.plans()
     assert found.rejected["memory"] > 0
-    lacks = [plan.lacks_bytes for plan in found.nearest]
-    assert lacks == sorted(lacks) and lacks[0] > 0
-    first = found.nearest[0]
+    lacks = [plan.lacks_bytes for plan in found.too_large]
+    assert lacks == sorted(lacks) and lacks[0] > 0 and len(lacks) == 3
+    rows = whole(found.task, found.space).rows
+    assert lacks == sorted(plan_of(found.task, *row).lacks_bytes for row in rows)[:3]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searching, "SMALL", 0)
+        for block in (1, 7, 1 << 15):
+            patch.setattr(blocks, "BLOCK", block)
+            cut = search(found.task, found.space)
+            assert cut.too_large == found.too_large and cut.rejected == found.rejected
+    first = found.too_large[0]
     assert first.recomputed_layers == first.layers_per_stage
     assert first.memory_bytes - first.lacks_bytes == found.task.budget
     # With just that much more memory it fits; with a byte less it does not.
@@ -130,10 +206,9 @@ def test_nothing_fits_and_what_is_nearest():
 
 def test_a_batch_that_feeds_no_pipeline_leaves_reasons_and_no_nearest():
     found = search(made("llama-3-8b", cards=1024, seq=4096, batch=1))
-    assert found.fit == 0 and not found.nearest
-    assert set(found.rejected) == {"short_chunk", "batch", "cards"} - (
-        set() if found.rejected.get("cards") else {"cards"}
-    )
+    assert found.fit == 0 and not found.too_large
+    # Of 4 x 6 x 5 combinations one context rank has 20, on a power of two of cards at most 128.
+    assert found.rejected == {"short_chunk": 100, "batch": 20}
 
 
 @pytest.mark.parametrize(
@@ -187,6 +262,7 @@ def test_the_grids():
     assert space_of(of_notebook("70b-64-8k")) == NOTEBOOK_SPACE
     wide = space_of(made(assumptions=DEFAULT))
     assert wide.pp == (1, 2, 4, 5, 8, 10, 16, 20, 40) and wide.tp == (1, 2, 4, 8)
+    assert wide.cp == (1, 2, 4, 8, 16, 32, 64) and wide.micro_batch == (1, 2, 4)
     with pytest.raises(DeriveError, match="whole numbers from 1"):
         Space((0,), (1,), (1,))
 

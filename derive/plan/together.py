@@ -1,4 +1,4 @@
-"""Several small searches at once: one run of the compiled model over all their plans.
+"""Several searches of one small grid at once: one run of the compiled model over all their plans.
 
 On a grid of a hundred combinations the time goes into calling NumPy, not into arithmetic, so tasks
 under the same assumptions share the calls: the numbers of each task become columns.
@@ -9,31 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from derive.plan.few import nearest_few
-from derive.plan.found import AT_A_STEP, SMALL, TIE, Found
-from derive.plan.search import run_of, search, settle
-from derive.plan.space import Space, space_of
+from derive.plan.blocks import run_of, settle
+from derive.plan.few import too_large
+from derive.plan.found import Found
+from derive.plan.rounding import AT_A_STEP, SLACK, tied, undecided
+from derive.plan.space import Space
 from derive.plan.task import Task
 
 
-def search_all(
-    tasks: Sequence[Task], space: Space | None = None, *, top: int = 0
-) -> tuple[Found, ...]:
-    """What `search` finds for each task, in their order. Tasks on one small grid and under the
-    same assumptions are evaluated together; others one by one."""
-    if not tasks:
-        return ()
-    grids = [space_of(task) if space is None else space for task in tasks]
-    first = tasks[0]
-    alike = all([g is grids[0] or g == grids[0] for g in grids]) and all(
-        [t.assumptions is first.assumptions or t.assumptions == first.assumptions for t in tasks]
-    )
-    if not alike or grids[0].size > SMALL:
-        return tuple(search(t, g, top=top) for t, g in zip(tasks, grids, strict=True))
-    return _together(tasks, grids[0], top)
-
-
-def _together(tasks: Sequence[Task], grid: Space, top: int) -> tuple[Found, ...]:
+def together(tasks: Sequence[Task], grid: Space, top: int) -> tuple[Found, ...]:
+    """What `search` finds for each of some tasks under the same assumptions, in their order, on a
+    grid that is worth writing out."""
     import numpy as np
 
     from derive.plan.divided import divided  # imports NumPy at once
@@ -49,9 +35,14 @@ def _together(tasks: Sequence[Task], grid: Space, top: int) -> tuple[Found, ...]
         constants, layers = spread[:-1], spread[-1]
     redo, seconds, edge = run.block(columns, constants, run.room(len(of)))
     fits = redo <= layers / columns[2]
-    if len(of) and np.minimum.reduce(edge) < AT_A_STEP:
+    # Not "<": what is not a number is to be decided as well.
+    if len(of) and (
+        max([t.blur for t in tasks]) > SLACK
+        or not np.minimum.reduce(edge) >= AT_A_STEP
+        or not np.maximum.reduce(seconds) < np.inf
+    ):
         for row, task in enumerate(tasks):
-            mine = (of == row) & (edge < AT_A_STEP) & (redo <= task.counts.layers + 1)
+            mine = (of == row) & undecided(redo, seconds, edge, task.counts.layers, task.blur)
             settle(task, columns[:, mine], mine, redo, seconds, fits)
     order, fitting = _ranked(fits.nonzero()[0], seconds, of, len(tasks))
     ranked, times = columns.take(order, axis=1), seconds.take(order)
@@ -59,7 +50,7 @@ def _together(tasks: Sequence[Task], grid: Space, top: int) -> tuple[Found, ...]
     start = 0
     for task, fit in zip(tasks, fitting, strict=True):
         stop = start + (min(fit, top) if top else fit)
-        close = () if fit else nearest_few(task, grid)
+        close = () if fit else too_large(task, grid)
         kept, kept_times = ranked[:, start:stop], times[start:stop]
         found.append(Found(task, grid, grid.size, fit, kept, kept_times, close))
         start += fit
@@ -75,8 +66,8 @@ def _ranked(fitting: Any, seconds: Any, of: Any, tasks: int) -> tuple[Any, list[
     order = fitting.take(np.lexsort((seconds.take(fitting), row)))
     times = seconds.take(order)
     # The sort is stable: only where times differ can two plans that tie be the wrong way round.
-    turned = (times[1:] * (1 - TIE) <= times[:-1]) & (order[1:] < order[:-1])
-    if np.logical_or.reduce(turned):
-        tied = (times[1:] * (1 - TIE) <= times[:-1]) & (row[1:] == row[:-1])
-        order = order[np.lexsort((order, np.concatenate(([0], (~tied).cumsum()))))]
+    level = tied(times[:-1], times[1:])
+    if np.logical_or.reduce(level & (order[1:] < order[:-1])):
+        # Where one task's plans end and the next one's begin, indices rise whether they tie or not.
+        order = order[np.lexsort((order, np.concatenate(([0], (~level).cumsum()))))]
     return order, np.bincount(row, minlength=tasks).tolist()

@@ -1,0 +1,123 @@
+"""What a prompt shows of a search, a plan, a task and a mesh, and the order of differences."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from cases import made, of_notebook
+
+from derive.commands import plan as plan_command
+from derive.commands.plan_parser import add_plan_parser
+from derive.cost.step_assumptions import DEFAULT
+from derive.plan import report
+from derive.plan.few import search_few
+from derive.plan.mesh import mesh, regrouped
+from derive.plan.mesh_text import lines
+from derive.plan.plans import plan_of
+from derive.plan.search import search, search_all
+from derive.plan.space import Space
+
+MODEL = "--model llama-3-70b --chip h100"
+
+
+def printed(text: str) -> str:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_plan_parser(parser.add_subparsers(), argparse._StoreAction)
+    made = plan_command.run(parser.parse_args(["plan", *text.split()]))[1]
+    return made.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("cards", [64, 7, 8])
+def test_a_search_shows_what_the_command_prints(cards):
+    task = made(cards=cards, assumptions=DEFAULT)
+    shown = f"{MODEL} --profile notebook --cards {cards} --seq 8192 --batch 512"
+    assert repr(search(task)) == repr(search_few(task)) == printed(shown)
+
+
+def test_a_search_shows_ten_plans_at_most_and_no_more_than_were_kept():
+    task = made(assumptions=DEFAULT)
+    for top, shown in ((3, 3), (0, 10), (20, 10)):
+        assert len(re.findall(r"^ +\d+ .*, .*%$", repr(search(task, top=top)), re.M)) == shown
+    few = repr(search(task, Space((8,), (1,), (1,))))
+    assert few.split("\n")[-1] == "1 plan fits of 1 combination"
+
+
+def test_a_search_in_which_nothing_fits_counts_0_plans():
+    for found in (search(made(cards=7)), search(made("llama-3-405b", cards=8, batch=8))):
+        assert f"\n0 plans fit of {found.candidates} combinations\n" in repr(found)
+        assert repr(found).split("\n")[1].startswith("nothing fits; nearest: the ")
+
+
+def test_heads_of_the_table_are_words():
+    head = repr(search(made())).split("\n")[1].split()
+    assert head[5] == "micro-batch" and head[9] == "recomputed"
+
+
+def test_a_plan_is_one_line():
+    assert repr(search(made()).plan(1)) == (
+        "tp=4 cp=2 pp=2 dp=4: MFU 53.7%, 55.52 seconds a step, 66.5 GiB, 0 of 40 layers recomputed"
+    )
+    lacking = repr(plan_of(made(), 1, 1, 1, 64))
+    assert lacking.endswith(", 80 of 80 layers recomputed, 218 GiB too much")
+
+
+def test_a_task_is_the_heading():
+    assert repr(made()) == (
+        "llama-3-70b on 64 x h100-sxm, 8,192 tokens a sequence, 512 sequences a step, "
+        "assumptions: notebook"
+    )
+
+
+def test_a_mesh_is_its_groups():
+    made = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
+    assert repr(made).split("\n") == lines(made)
+    assert (
+        repr(made).split("\n")[0]
+        == "16 cards on 2 nodes, innermost first: tp=2 x cp=2 x dp=2 x pp=2"
+    )
+    folded = regrouped(made, ep=4)
+    assert repr(folded).split("\n")[0].endswith("layer: etp=1 x ep=4 x edp=2 x pp=2")
+    assert "edp  8 groups inside a node: [0, 4] [1, 5] [2, 6] [3, 7] ..." in repr(folded)
+    assert max(map(len, repr(mesh({"tp": 1024, "pp": 1024}, 8)).split("\n"))) < 250
+
+
+SHOW = """
+from derive import *
+t = task(model("llama-3-70b"), chip("h100"), cards=64, seq=8192, batch=512)
+few = task(model("llama-3-70b"), chip("h100"), cards=7, seq=8192, batch=512)
+for shown in (search(t), search(few), t, search(t).plan(1), mesh({"tp": 2, "pp": 4}, 4)):
+    print(shown)
+"""
+
+
+def test_what_is_shown_does_not_depend_on_the_hash_seed():
+    root = str(Path(__file__).parents[2])
+    shown = {
+        subprocess.run(
+            [sys.executable, "-c", SHOW], capture_output=True, check=True, timeout=60,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root},
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(shown) == 1 and b"nothing fits" in shown.pop()
+
+
+def test_the_largest_difference_stands_first_whatever_its_sign():
+    first, second = search_all([of_notebook("70b-64-8k")])[0].plans(2)
+    parts = dict.fromkeys(first.parts, Fraction(3))
+    better = replace(first, parts={**parts, "cp": Fraction(13)})
+    worse = replace(second, parts={**parts, "dp": Fraction(5), "tp": Fraction(4)})
+    assert report.differences(better, worse) == (("cp", -10), ("dp", 2), ("tp", 1))
+    rows = [line.split() for line in report.why(better, worse)[2:5]]
+    assert [row[0] for row in rows] == ["context", "data", "tensor"] and rows[0][5:7] == [
+        "−10.00",
+        "seconds",
+    ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import sympy as sp
 
 from derive.commands.typed import set_values
 from derive.cost.step_assumptions import step_assumptions
@@ -24,10 +27,12 @@ from derive.plan.nearest import Near, Row
 from derive.plan.plans import Plan, shown_degrees
 from derive.plan.task import Task, check_parameters, task
 
-TOP_OF_STYLE = {"table": 10, "notebook": 3}
+TOP_OF_STYLE: Mapping[str, int] = MappingProxyType({"table": report.TOP, "notebook": 3})
 STYLES = tuple(TOP_OF_STYLE)
 NOTHING_FITS = 1
-OPTIONS = {v.N: "--cards", v.T: "--seq", v.B_seq: "--batch"}
+OPTIONS: Mapping[sp.Symbol, str] = MappingProxyType(
+    {v.N: "--cards", v.T: "--seq", v.B_seq: "--batch"}
+)
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
@@ -57,7 +62,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
 
         lines = list(notebook.lines(found, plans, [one.searched for one in also]))
     else:
-        lines = [report.heading(found.task), *report.table(plans), *report.summary(found)]
+        lines = report.framed(found, report.table(plans))
         lines += [f"rank {rank}: {found.plan(rank).degrees}" for rank in ranks]
     if pair:
         lines += report.why(*pair)
@@ -72,8 +77,7 @@ def _nothing(found: Found, style: str) -> tuple[dict[str, Any], str, int]:
     if style == "notebook":
         lines = list(notebook.lines(found, ()))
     else:
-        close = report.nearest(found, near)
-        lines = [report.heading(found.task), *close, *report.summary(found)]
+        lines = report.framed(found, report.nearest(found, near))
     return as_data(found, (), near), "\n".join(lines), NOTHING_FITS
 
 

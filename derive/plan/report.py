@@ -81,6 +81,11 @@ def outcome(found: Found, top: int = TOP) -> list[str]:
         lines = table(found.plans(min(top, found.fit)))
     else:
         lines = nearest(found, nearest_to_pass(found.task, found.space))
+    return framed(found, lines)
+
+
+def framed(found: Found, lines: Sequence[str]) -> list[str]:
+    """Lines on the outcome of a search, between what is planned and the counts."""
     return [heading(found.task), *lines, *summary(found)]
 
 

@@ -18,7 +18,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import unknown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StepModel:
     """The model under one set of assumptions.
 
@@ -56,6 +56,18 @@ class StepModel:
             if term.name == name:
                 return term
         raise unknown("term", name, [term.name for term in every])
+
+    def __repr__(self) -> str:
+        groups = {
+            "definitions": self.definitions,
+            "seconds of a step, the sum of": self.parts,
+            "bytes of the fullest chip, the sum of": self.memory,
+            "for MFU": (self.model_flops,),
+        }
+        lines = [f"a training step, assumptions: {self.assumptions.name}"]
+        for title, terms in groups.items():
+            lines += [f"{title}:", *(f"  {term!r}" for term in terms)]
+        return "\n".join(lines)
 
     def expanded(self, expr: sp.Expr) -> sp.Expr:
         """`expr` with every intermediate replaced by what defines it."""

@@ -37,7 +37,7 @@ CORRECTIONS: Mapping[str, str] = MappingProxyType(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StepAssumptions:
     """A set of corrections by name; `notebook` has none of them, `default` all."""
 
@@ -52,6 +52,9 @@ class StepAssumptions:
         if name not in CORRECTIONS:
             raise unknown("correction", name, CORRECTIONS)
         return name in self.corrections
+
+    def __repr__(self) -> str:
+        return self.name
 
     @property
     def name(self) -> str:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.units import Unit, expect_unit
+from derive.notation.plain import text
+from derive.notation.units import Unit, expect_unit, one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Term:
     """One named expression of the step model.
 
@@ -29,6 +30,11 @@ class Term:
 
     def __post_init__(self) -> None:
         expect_unit(self.expr, self.unit, v.unit_of_symbol, f"step model, {self.name}")
+
+    def __repr__(self) -> str:
+        on = f", with {', '.join(self.rests_on)}" if self.rests_on else ""
+        unit = "" if self.unit == one else f"{self.unit}: "
+        return f"{self.name} = {text(self.expr)}  ({unit}{self.gloss} [{self.source}]{on})"
 
 
 def define(symbol: sp.Symbol, expr: sp.Expr, rests_on: Iterable[str] = ()) -> Term:

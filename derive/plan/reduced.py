@@ -20,6 +20,8 @@ BY_SEQUENCE = (
     v.t_1, v.t_avg, v.t_redo, v.t_slow, v.t_tp, v.t_ring, v.t_attn, v.t_cp, v.t_pp, v.t_mb,
 )  # fmt: skip
 HELD = sp.Dummy("held", positive=True)  # sequences in flight on the first stage
+SHARE = sp.Dummy("share", positive=True)  # tokens of a rank for each of its tensor group
+ALONE = 1 - sp.Min(1, v.pp - 1, evaluate=False)  # 1 for a single stage, 0 for more
 AGAIN = sp.Dummy("again", nonnegative=True)  # 1 where a layer is recomputed, else 0
 
 
@@ -34,12 +36,19 @@ class Reduced:
 
 def reduced(model: StepModel) -> Reduced:
     """The model's recomputed layers and step time in few operations."""
-    definitions = {v.find(term.name): term.expr for term in model.definitions}
+    definitions = {v.find(term.name): _shorter(term.expr) for term in model.definitions}
+    definitions[SHARE] = v.T_r / v.tp
     flying, count = definitions[v.n_fly], definitions[v.n_mb]
     sizes = [size.xreplace({v.n_mb: count}) * v.b_seq for size in sp.Min.make_args(flying)]
     definitions[HELD] = sp.Min(*sizes, evaluate=False)
     definitions[v.L_r] = _recomputed(definitions[v.L_r], definitions)
-    return Reduced(v.L_r, _seconds(model), definitions)
+    return Reduced(v.L_r, _shorter(_seconds(model)), definitions)
+
+
+def _shorter(expr: sp.Expr) -> sp.Expr:
+    """`expr` in the tokens of a card, which nearly every term shares, and with a floor that tells
+    one stage from more told by a comparison, which takes fewer operations."""
+    return expr.xreplace({v.T_r: SHARE * v.tp, sp.floor(1 / v.pp, evaluate=False): ALONE})
 
 
 def _seconds(model: StepModel) -> sp.Expr:

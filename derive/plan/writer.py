@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key
+from itertools import combinations
 from typing import NamedTuple
 
 import sympy as sp
@@ -232,11 +233,15 @@ class Writer:
         return self.apply("subtract", total or self.zero, self._need("add", taken))
 
     def _chain(self, name: str, nodes: Iterable[Node]) -> Node | None:
-        """The nodes joined by an operation, numbers first, then columns, then blocks."""
-        total: Node | None = None
-        for node in sorted(nodes, key=lambda n: n.level):
-            total = node if total is None else self.apply(name, total, node)
-        return total
+        """The nodes joined by an operation, numbers first, then columns, then blocks; but a pair
+        that is joined elsewhere before all others."""
+        left = sorted(nodes, key=lambda n: n.level)
+        while len(left) > 1:
+            made = (pair for pair in combinations(left, 2) if _key(name, pair) in self.known)
+            first, second = next(made, left[:2])
+            left.remove(second)
+            left[left.index(first)] = self.apply(name, first, second)
+        return left[0] if left else None
 
     def _need(self, name: str, nodes: Sequence[Node]) -> Node:
         found = self._chain(name, nodes)
@@ -245,7 +250,7 @@ class Writer:
 
     def apply(self, name: str, *of: Node) -> Node:
         """The node of an operation, made once."""
-        key = (name, tuple(sorted(n.place for n in of)) if name in COMMUTES else of)
+        key = _key(name, of)
         if key not in self.known:
             self.known[key] = Node(len(self.made), max(node.level for node in of))
             self.made.append(Operation(name, of))
@@ -254,6 +259,10 @@ class Writer:
     def edge(self) -> Node:
         """How far the nearest ceiling of each plan is from a step."""
         return self._chain("minimum", dict.fromkeys(self._edges)) or self.one
+
+
+def _key(name: str, of: tuple[Node, ...]) -> tuple[object, ...]:
+    return (name, tuple(sorted(n.place for n in of)) if name in COMMUTES else of)
 
 
 def _valued(node: Node) -> _Value:

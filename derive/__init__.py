@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from derive.notation.symbols import *  # noqa: F403
     from derive.notation.symbols import meaning as meaning
     from derive.plan.mesh import mesh as mesh
+    from derive.plan.mesh import regrouped as regrouped
     from derive.plan.search import search as search
     from derive.plan.search import search_all as search_all
     from derive.plan.task import task as task
@@ -85,7 +86,7 @@ _HOME = {
     "derive.notation.errors": ("DeriveError",),
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
     "derive.notation.symbols": ("meaning",),
-    "derive.plan.mesh": ("mesh",),
+    "derive.plan.mesh": ("mesh", "regrouped"),
     "derive.plan.search": ("search", "search_all"),
     "derive.plan.task": ("task",),
     "derive.solve.evaluate": ("evaluate",),

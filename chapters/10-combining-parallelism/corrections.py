@@ -74,7 +74,7 @@ def after(plan: Plan, before: Plan) -> list[Cell]:
     if not moved(plan, before):
         return ["no change", pc(q(plan.mfu), 2)]
     same = degrees(plan) == degrees(before)
-    return ["the same" if same else shown(plan), pc(q(plan.mfu), 2)]
+    return ["same plan" if same else shown(plan), pc(q(plan.mfu), 2)]
 
 
 def moved(plan: Plan, before: Plan) -> bool:

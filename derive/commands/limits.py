@@ -16,10 +16,9 @@ from derive.cost.strategies import STRATEGIES
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, unknown
 from derive.notation.parse import ratio
-from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, glossed
 from derive.solve.binding import Giver
-from derive.solve.limit import LimitThreshold
+from derive.solve.limit import LimitThreshold, bounded_text
 from derive.solve.limit_steps import limit_steps
 from derive.solve.steps import prove
 from derive.solve.threshold import threshold
@@ -68,6 +67,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         "assumptions": told,
         "inputs": input_rows(*([number] if number else [])),
         "missing": [s.name for s in missing],
+        "notes": list(answer.notes) if answer else [],
         "steps": [step_row(step, prove(step)) for step in derivation],
     }
     lines = [str(found), f"  so that {found.limit.claim}"]
@@ -114,5 +114,4 @@ def _other_form(
     answer = also.on(*givers, **typed)
     if answer.threshold is not also or not answer.sides:
         return []
-    number = answer.quantity
-    return [f"  with {option}: {also.direction} {shown(number.value, number.unit)}"]
+    return [f"  with {option}: {also.direction} {bounded_text(answer.sides[0])}"]

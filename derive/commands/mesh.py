@@ -29,8 +29,10 @@ def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, in
 def whole(text: str, option: str, least: int = 1) -> int:
     """A whole number that was typed; raises DeriveError naming the option."""
     value = text.strip().replace(",", "").replace("_", "")
-    if not value.isascii() or not value.isdigit() or len(value) > 18 or int(value) < least:
+    if not value.isascii() or not value.isdigit() or len(value) > 4000 or int(value) < least:
         raise DeriveError(f"{option}: expected a whole number from {least}, found {quoted(text)}")
+    if len(value) > 18:
+        raise DeriveError(f"{option}: expected a whole number below 10**18, found {quoted(text)}")
     return int(value)
 
 

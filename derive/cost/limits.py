@@ -119,10 +119,12 @@ def _gradients(assumptions: StepAssumptions, large: bool) -> sp.Expr:
 
 
 def _feed(assumptions: StepAssumptions, large: bool) -> sp.Expr:
-    """The load of the bubble with the micro-batches that a batch leaves a pipeline on N chips."""
+    """The micro-batches that a pipeline needs, for the bubble and at least one, over those that a
+    batch leaves it on N chips."""
     share = step_model(assumptions).term("n_mb").expr
     pipelines = v.N / (v.tp * v.cp * v.pp)
-    return _bubble(assumptions, large).xreplace({v.n_mb: share.xreplace({v.dp: pipelines})})
+    needed = sp.Max(1, _bubble(assumptions, large) * v.n_mb, evaluate=False)
+    return needed / share.xreplace({v.dp: pipelines})
 
 
 WITHOUT_HEAD = "the head, so that stages are even, and the gradients' traffic"

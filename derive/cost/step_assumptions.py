@@ -98,6 +98,8 @@ SETS: Mapping[str, StepAssumptions] = MappingProxyType({"notebook": NOTEBOOK, "d
 def step_assumptions(text: str) -> StepAssumptions:
     """The set that `text` names: "notebook", "default", "notebook+ring_tensor+logits" or
     "default-two_level". Raises UnknownName for a set or a correction that does not exist."""
+    if not isinstance(text, str):
+        raise DeriveError(f"expected the name of assumptions as text, found {quoted(text)}")
     base, *rest = (part.strip() for part in re.split("([+-])", text))
     signs, names = rest[::2], rest[1::2]
     if base in CORRECTIONS:

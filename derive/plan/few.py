@@ -10,7 +10,7 @@ from derive.cost.step import step_model
 from derive.cost.step_assumptions import StepAssumptions
 from derive.notation import symbols as v
 from derive.plan.compiled import compiled
-from derive.plan.found import CLOSEST, Found, check_top
+from derive.plan.found import CLOSEST, Found, check_top, checked
 from derive.plan.plans import Plan, least_lacking_first, plan_of
 from derive.plan.rounding import AXES, SLACK, settled, tied, undecided
 from derive.plan.space import Space, space_of, whole
@@ -22,6 +22,7 @@ Row = tuple[int, ...]
 
 def search_few(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
     """What `search` finds, for a grid that is worth writing out; raises DeriveError as it does."""
+    checked((task,))
     check_top(top)
     grid = space_of(task) if space is None else space
     feasible = whole(task, grid)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, quoted
 from derive.plan.plans import Plan, plan_of
 from derive.plan.rules import REASONS
 from derive.plan.space import Space, whole
@@ -22,6 +22,17 @@ def check_top(top: int) -> None:
     """Raise DeriveError where the number of plans to keep, 0 for all, is no whole number."""
     if type(top) is not int or top < 0:
         raise DeriveError(f"top: expected a whole number from 0, found {top}")
+
+
+def checked(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """Tasks as a tuple; raises DeriveError for what is none."""
+    if isinstance(tasks, Task) or not isinstance(tasks, Iterable):
+        raise DeriveError(f"expected tasks, several of them, found {quoted(tasks)}")
+    found = tuple(tasks)
+    for one in found:
+        if not isinstance(one, Task):
+            raise DeriveError(f"expected a task, as task(...) makes, found {quoted(one)}")
+    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,15 +71,17 @@ class Found:
         return lost
 
     def plans(self, top: int = 0) -> tuple[Plan, ...]:
-        """The first `top` plans (0: all that were kept), each evaluated exactly."""
+        """The first `top` plans (0: all that were kept), each evaluated exactly; raises DeriveError
+        where `top` is no whole number."""
+        check_top(top)
         rows = islice(zip(*self.degrees, strict=True), top or None)
         return tuple(plan_of(self.task, *(int(x) for x in row)) for row in rows)
 
     def plan(self, rank: int) -> Plan:
         """The plan of that rank, from 1, evaluated exactly; raises DeriveError for none."""
         kept = len(self.seconds)
-        if not 1 <= rank <= kept:
-            raise DeriveError(f"expected a rank from 1 to {kept}, found {rank}")
+        if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= kept:
+            raise DeriveError(f"expected a rank from 1 to {kept}, found {quoted(rank)}")
         return plan_of(self.task, *(int(row[rank - 1]) for row in self.degrees))
 
     def rank(self, tp: int, cp: int, pp: int, micro_batch: int | None = None) -> int:

@@ -74,7 +74,7 @@ class Mesh:
             if name == axis:
                 return stride
             stride *= size
-        raise unknown("mesh axis", axis, self.sizes)
+        raise unknown("mesh axis", str(axis), self.sizes)
 
     @property
     def nodes(self) -> int:
@@ -138,9 +138,11 @@ class Mesh:
 
 def _indices(coordinates: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
     """The index along every axis, 0 where it is left out; raises as `Mesh.rank` does."""
+    if not isinstance(coordinates, Mapping):
+        raise DeriveError(f"expected an index by axis, found {quoted(coordinates)}")
     for name, index in coordinates.items():
         if name not in sizes:
-            raise unknown("mesh axis", name, sizes)
+            raise unknown("mesh axis", str(name), sizes)
         if type(index) is not int or not 0 <= index < sizes[name]:
             told = f"expected 0 to {sizes[name] - 1}" if sizes[name] > 1 else "expected 0"
             raise DeriveError(f"{name}: {told}, found {index}")
@@ -154,6 +156,9 @@ def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None
     An axis of the order without a size has size 1 and is left out. Raises DeriveError for an axis
     that the order lacks or repeats.
     """
+    if not isinstance(sizes, Mapping) or not all(isinstance(name, str) for name in sizes):
+        found = quoted(sizes)
+        raise DeriveError(f'a mesh: expected sizes by axis such as {{"tp": 2}}, found {found}')
     if order is None:
         return Mesh(tuple(sizes.items()), cards_per_node)
     names = ordered(order)
@@ -165,6 +170,8 @@ def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None
 
 def ordered(text: str) -> tuple[str, ...]:
     """The axes of an order, from the inside out; raises UnknownName and DeriveError."""
+    if not isinstance(text, str):
+        raise DeriveError(f"expected an order such as tp,cp,dp,pp, found {quoted(text)}")
     names = tuple(name.strip() for name in text.replace("-", ",").split(","))
     if len(names) == 1 and names[0] in ORDERS:
         return ORDERS[names[0]]
@@ -222,7 +229,7 @@ class Regrouped:
     def each_group(self, axis: str) -> Iterator[tuple[int, ...]]:
         """The ranks of each group of the axis, stage after stage; raises UnknownName."""
         if axis not in self.sizes:
-            raise unknown("mesh axis", axis, self.sizes)
+            raise unknown("mesh axis", str(axis), self.sizes)
         stages = map(self._members, range(self._stages))
         if axis == "pp":
             yield from zip(*stages, strict=True)

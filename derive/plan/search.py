@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from derive.plan.blocks import in_blocks
-from derive.plan.found import SMALL, Found, check_top
+from derive.plan.found import SMALL, Found, check_top, checked
 from derive.plan.space import Space, space_of
 from derive.plan.task import Task
 from derive.plan.together import together
@@ -32,7 +32,7 @@ def search_all(
 ) -> tuple[Found, ...]:
     """What `search` finds for each task, in their order. Tasks on one small grid and under the
     same assumptions are evaluated together; others one by one. Raises DeriveError as it does."""
-    tasks = tuple(tasks)
+    tasks = checked(tasks)
     check_top(top)
     if not tasks:
         return ()

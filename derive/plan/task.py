@@ -138,7 +138,7 @@ def task(
     for option, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= LARGEST:
             raise DeriveError(
-                f"{option}: expected a whole number from 1 to {LARGEST:,}, found {count}"
+                f"{option}: expected a whole number from 1 to {LARGEST:,}, found {count!r}"
             )
     given = dict(values or {})
     fixed = {s: _whole(s, given.pop(s)) for s in (*DEGREES, v.b_seq) if s in given}

@@ -15,8 +15,9 @@ from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assum
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
-from derive.notation.printed import shown
+from derive.notation.printed import ceiling, floor, printed, shown
 from derive.notation.quantity import Quantity, evaluated, glossed
+from derive.notation.units import chip, layer, micro_batch, sequence, token
 from derive.solve.binding import Giver, Values
 from derive.solve.bounds import Answered, Bound, Bounded, Side, relation
 from derive.solve.limit_proof import proved_on_both_sides
@@ -24,6 +25,7 @@ from derive.solve.limit_values import Filled, filled, given_values
 from derive.solve.powers import solved, turned
 from derive.solve.question import question
 
+WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)
 LINKS = (v.W_tp, v.W_cp, v.W_dp, v.W_pp)
 FORMS: Mapping[str, str] = MappingProxyType(
     {
@@ -122,6 +124,8 @@ class LimitThreshold(Bounded):
         """What a bound that is no positive number says."""
         if not number.value.is_finite:
             return f"with these values there is no bound on {self.symbol}"
+        if self.direction == ">=" and 0 < number.value < 1 and self.symbol == v.n_mb:
+            return "with these values one micro-batch is enough"
         if number.value > 0:
             return ""
         which = "any" if self.direction == ">=" else "no"
@@ -175,14 +179,22 @@ class LimitAnswer(Answered):
         lines = []
         for side in self.sides:
             number = side.quantity
-            value = shown(number.value, number.unit)
-            lines.append(f"{self.asked} {side.direction} {value} = {number.formula}")
+            lines.append(f"{self.asked} {side.direction} {bounded_text(side)} = {number.formula}")
             lines += _tree(number)
         return lines
 
     def __str__(self) -> str:
         lines = [*self.number_lines, *(f"  {note}" for note in self.notes), "  assumptions:"]
         return "\n".join([*lines, *(f"    {k}: {text}" for k, text in self.described.items())])
+
+
+def bounded_text(side: Side) -> str:
+    """The number of a bound; of what is whole the first that meets it, so that it holds as it is
+    printed."""
+    value, unit = side.quantity.value, side.quantity.unit
+    if unit in WHOLE_UNITS and value > 1:
+        return printed(value, ceiling() if side.direction == ">=" else floor(), unit)
+    return shown(value, unit)
 
 
 def _tree(answer: Quantity, depth: int = 1) -> list[str]:

@@ -148,7 +148,7 @@ def test_where_nothing_moves_it_says_so(run: Any, answer: Any, name: str, form: 
         (("context_ring", "T_r", "--feasible", "divisors"), "--feasible plays no part"),
         (("context_ring", "T_r", "--overlap", "serial"), "--overlap plays no part"),
         (("context_ring", "T_r", "--assume", "notbook"), "did you mean notebook?"),
-        (("batch_feed", "pp", "--exact", "--assume", "notebook"), "no single bound on pp"),
+        (("batch_feed", "pp", "--exact", "--assume", "notebook"), "pp has no readable closed form"),
         (("pipeline_bubble", "n_mb", "--set", "epsilon=2"), "between 0 and 1"),
         (("pipeline_bubble", "n_mb", "--set", "pp=1.5"), "whole number"),
         (("fsdp", "B/X", "--assume", "notebook"), "--assume is for limits"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from cases import made
 
-from derive.cost.step_assumptions import NOTEBOOK
+from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
@@ -141,3 +142,34 @@ def test_tables_cannot_be_changed():
     for table in (ORDERS, NAMES, REASONS):
         with pytest.raises(TypeError):
             table["x"] = ()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: search(None),  # type: ignore[arg-type]
+        lambda: search([made()]),  # type: ignore[arg-type]
+        lambda: search_all(made()),  # type: ignore[arg-type]
+        lambda: search_all([made(), 3]),  # type: ignore[list-item]
+        lambda: search_few(None),  # type: ignore[arg-type]
+        lambda: search(made()).plan(1.5),  # type: ignore[arg-type]
+        lambda: search(made()).plan("1"),  # type: ignore[arg-type]
+        lambda: search(made()).plan(True),
+        lambda: search(made()).plans(-1),
+        lambda: search(made()).plans(1.5),  # type: ignore[arg-type]
+        lambda: mesh(None, 8),  # type: ignore[arg-type]
+        lambda: mesh("tp=2", 8),  # type: ignore[arg-type]
+        lambda: mesh({v.tp: 2}, 8),  # type: ignore[dict-item]
+        lambda: mesh({"tp": 2}, 8, 3),  # type: ignore[arg-type]
+        lambda: SIXTEEN.rank(None),  # type: ignore[arg-type]
+        lambda: SIXTEEN.groups(3),  # type: ignore[arg-type]
+        lambda: SIXTEEN.inside_node(None),  # type: ignore[arg-type]
+        lambda: step_assumptions(3),  # type: ignore[arg-type]
+        lambda: made(batch="512"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_argument_is_refused_in_one_line(call: Callable[[], object]) -> None:
+    with pytest.raises(DeriveError) as caught:
+        call()
+    told = str(caught.value)
+    assert "\n" not in told and ("found" in told or told.startswith("unknown"))

@@ -10,13 +10,21 @@ import pytest
 import sympy as sp
 
 from derive import chip, fsdp_tensor, model
-from derive.cost.limits import LIMITS, context_ring, gradient_sync, pipeline_bubble, tensor_share
+from derive.cost.limits import (
+    LIMITS,
+    batch_feed,
+    context_ring,
+    gradient_sync,
+    pipeline_bubble,
+    tensor_share,
+)
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, ProofError
 from derive.solve.bounds import Answered, Side
+from derive.solve.limit import bounded_text
 from derive.solve.limit_proof import proved_on_both_sides
 from derive.solve.step_values import facts_of
 from derive.solve.threshold import threshold
@@ -158,3 +166,16 @@ def test_the_step_model_takes_the_name_of_its_assumptions() -> None:
         step_model("rubbish")
     with pytest.raises(DeriveError, match=r"write notebook\+ring_tensor"):
         step_model("ring_tensor")
+
+
+@pytest.mark.parametrize(("share", "stages"), [("0.1", 4), ("0.07", 8), ("0.9", 2), ("0.031", 16)])
+def test_a_bound_on_what_is_whole_holds_as_it_is_printed(share: str, stages: int) -> None:
+    least = threshold(pipeline_bubble, v.n_mb).on(pp=stages, epsilon=share)
+    if least.value > 1:
+        shown = int(bounded_text(least.sides[0]).split()[0].replace(",", ""))
+        assert shown == -(-least.value.p // least.value.q)
+    else:
+        assert least.notes == ("with these values one micro-batch is enough",)
+    most = threshold(batch_feed, v.N).on(tp=4, cp=2, pp=stages, B_seq=512, epsilon=share)
+    shown = int(bounded_text(most.sides[0]).split()[0].replace(",", ""))
+    assert shown == most.value.p // most.value.q

@@ -89,10 +89,11 @@ chapter.shown("tp8-step-share", TEXTBOOK.share("tp"), percent(1))
 chapter.claim("8b-tp2-share", SMALL.share("tp"))
 
 # What the law does not say: shares, and h alone.
-chapter.claim("seven-thirds", q(sp.Rational(7, 3), one, "(8 - 1)/(4 - 1)"), "exact")
+four, eight = (RATIO.xreplace({v.tp: sp.Integer(of.plan.tp)}) for of in (FIRST, TEXTBOOK))
+grown = chapter.claim("seven-thirds", q(sp.cancel(eight / four), one, "(8 - 1)/(4 - 1)"), "exact")
 over = [of["tp"].value / of["compute"].value for of in (FIRST, TEXTBOOK)]
 chapter.require(
-    "seven-thirds-plans", holds=bool(over[1] / over[0] == sp.Rational(7, 3)), because="TP/compute"
+    "seven-thirds-plans", holds=bool(over[1] / over[0] == grown.value), because="TP/compute"
 )
 chapter.claim("ex1-share", q(tp8.value / tp4.value, one, "share at 8 / share at 4", a=tp8, b=tp4))
 coefficient8 = SMALL.of(COEFFICIENT, one, "coefficient")

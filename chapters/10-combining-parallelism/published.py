@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import sympy as sp
 
 from derive import Quantity, number
@@ -13,8 +11,12 @@ from derive.notation import units
 from derive.notation.units import one, token
 from derive.plan.mesh import mesh, regrouped
 
-from .common import FOUND, PADDED_405, at, chapter, llama405, pc, q, whole
+from .common import LONG as LONG_TOKENS
+from .common import PADDED_405, at, chapter, llama405, pc, q, whole
+from .common import SHORT as SHORT_TOKENS
 from .layout import NODE
+from .reading import bubble
+from .searches import FIRST
 
 
 def known(value: object, name: str, source: str = "", unit: units.Unit = one) -> Quantity:
@@ -42,10 +44,11 @@ chapter.claim("llama3-layers-126", fewer, "exact")
 chapter.require("llama3-one-layer-fewer", fewer, "==", llama405.layers)
 sequences = known(2048, "B_seq", unit=units.sequence)
 chapter.claim("llama3-sequences", sequences, "exact")
-short = q(2048 * 2**13, token, "2048 * 8192", B_seq=sequences)
+short = q(sequences.value * SHORT_TOKENS, token, "2048 * 8192", B_seq=sequences)
 chapter.claim("batch-16m", short, "exact")
 chapter.require("batch-16m-long", short, "==", q(128 * 2**17, token, "128 * 131072"))
-chapter.require("llama3-one-sequence", q(Fraction(128, SHORT["dp"]), one, "128/d"), "==", 1)
+longer = sequences.value * SHORT_TOKENS / LONG_TOKENS  # sequences of 128K in the same batch
+chapter.require("llama3-one-sequence", q(longer / SHORT["dp"], one, "B_seq/d"), "==", 1)
 chapter.claim(
     "llama3-replica", q(2048 // SHORT["dp"], units.sequence, "B_seq/d", B_seq=sequences), "exact"
 )
@@ -96,14 +99,14 @@ chapter.table(
         for rank, p in enumerate(PADDED_405.plans(place), 1)
     ],
 )
-ratio = FOUND["70b-64-8k"].task.batch // 4 // 2
-chapter.shown("micro-per-stage", known(ratio, "m/p"))
+ratio = chapter.shown("micro-per-stage", FIRST.of(v.n_mb / v.pp, one, "m/p"))
 chapter.require(
     "micro-much-larger",
-    holds=bool(ratio >= 10 and sequences.value // SHORT["dp"] == SHORT["pp"]),
+    holds=bool(ratio.value >= 10 and sequences.value // SHORT["dp"] == SHORT["pp"]),
     because="micro-batches per stage: many in the search, one in the published set-up",
 )
-chapter.claim("llama3-bubble", q(sp.Rational(15, 31), one, "(p-1)/(m+p-1)"))
+even = {v.pp: sp.Integer(SHORT["pp"]), v.n_mb: sequences.value / SHORT["dp"]}
+chapter.claim("llama3-bubble", q(bubble.xreplace(even), one, "(p-1)/(m+p-1)"))
 remainders = (llama405.layers % 16, 61 % 16)
 chapter.require(
     "both-explained", holds=bool(remainders == (14, 13)), because="layers modulo stages"

@@ -9,7 +9,7 @@ from derive.book import decimals, percent, si
 from derive.notation import symbols as v
 from derive.notation.units import Unit, byte, one, second
 
-from .common import FOUND, chapter, q
+from .common import FOUND, STEP, chapter, q
 from .searches import FIRST, PLANS
 
 
@@ -56,10 +56,11 @@ chapter.claim("cp-min-tokens", FOUND["70b-64-8k"].task.values[v.T_min], "exact")
 
 # The pipeline: bubble and imbalance.
 chapter.claim("micro-128", FIRST["n_mb"], "exact")
-bubble = (v.pp - 1) / (v.n_mb + v.pp - 1)
+filling = STEP.term("bubble").expr
+bubble = sp.factor(filling / (filling + v.n_mb * v.t_mb))
 chapter.formula("bubble-share", bubble)
 chapter.claim("bubble-1pc", FIRST.of(bubble, one, "bubble"))
-wide = q(sp.Rational(3, 131), one, "(p-1)/(m+p-1)")
+wide = FIRST.of(bubble.xreplace({v.pp: sp.Integer(4)}), one, "bubble at p = 4")
 chapter.shown("bubble-pp4", wide, percent(1))
 chapter.claim("head-layers", FIRST.of(v.f_V / v.f_L, one, "f_V/f_L"))
 for title, seq in (("32k", 2**15), ("128k", 2**17)):

@@ -7,12 +7,13 @@ from fractions import Fraction
 from derive import Quantity, number
 from derive.book import decimals
 from derive.cost.memory import parameters
+from derive.cost.step import step_model
 from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
 from derive.plan.exact import exact
 
-from .common import chapter, n, q, whole
+from .common import STEP, chapter, n, q, whole
 from .searches import PLANS
 
 # Computation: the embedding is looked up, the head is multiplied.
@@ -23,18 +24,20 @@ chapter.require("first-last-compute-more", last, ">", others)
 
 # Memory of each of eight stages: TP4 CP2 PP8 DP1, with the parameters where they are.
 NUMBERS = slowest.numbers
+LOGITS = step_model("notebook+logits").term("M_logits").expr
 
 
 def stage(index: int) -> Fraction:
     """The bytes of a card of the stage: states, activations in flight, and logits on the last."""
     last = slowest.plan.pp - 1
     table = NUMBERS[v.V] * NUMBERS[v.D]
-    layers = (NUMBERS[v.P] - 2 * table) / slowest.plan.pp
-    here = layers + table * (index in (0, last))
-    states = here / slowest.plan.tp * (4 + 12 / (NUMBERS[v.dp] * NUMBERS[v.cp]))
-    flying = slowest.plan.pp - index
-    acts = NUMBERS[v.a_1] * NUMBERS[v.L_p] * flying
-    logits = 6 * NUMBERS[v.T_r] * NUMBERS[v.V] / slowest.plan.tp if index == last else 0
+    layers = (NUMBERS[v.P] - NUMBERS[v.n_V] * table) / slowest.plan.pp
+    here = (layers + table * (index in (0, last))) / slowest.plan.tp
+    states = exact(STEP.term("M_states").expr, {**NUMBERS, v.psi: here})
+    # Under 1F1B a stage has as many micro-batches in flight as stages follow, and its own.
+    flying = Fraction(slowest.plan.pp - index)
+    acts = exact(STEP.term("activations").expr, {**NUMBERS, v.n_fly: flying})
+    logits = exact(LOGITS, NUMBERS) if index == last else 0
     return states + acts + logits
 
 

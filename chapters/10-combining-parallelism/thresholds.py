@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from math import prod
 
+import sympy as sp
+
 from derive import (
     Quantity,
     batch_feed,
@@ -22,6 +24,7 @@ from derive.solve.limit import LimitThreshold
 
 from .common import FOUND, chapter, h100, llama8, llama70, n, pc, q, whole
 from .layout import NODE
+from .reading import bubble
 
 BOUND = FOUND["70b-64-8k"].task.values
 NET, NVLINK = BOUND[v.W_dcn], BOUND[v.W_node]
@@ -105,8 +108,8 @@ chapter.table(
 )
 chapter.require(
     "bubble-formula",
-    holds=bool(fewest(4, Fraction(3, 131)).value == 128),
-    because="(p-1)/(m+p-1) at p = 4 and m = 128",
+    holds=sp.cancel(MICRO.closed_form.xreplace({v.epsilon: bubble}) - v.n_mb) == 0,
+    because="the least micro-batches for the share that m of them have are m",
 )
 
 # The tensor degree, the gradients, the cards.

@@ -26,10 +26,10 @@ from derive.solve.threshold import threshold
 # What belongs to the strategies, by the name it has among the options.
 ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
-    "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
-    "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
-    "feasible": "--feasible", "best": "--best",
-}
+        "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
+        "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
+        "feasible": "--feasible", "best": "--best",
+    }
 )  # fmt: skip
 
 

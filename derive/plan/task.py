@@ -20,9 +20,9 @@ from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.printed import shown
-from derive.notation.quantity import Quantity, evaluated, number
+from derive.notation.quantity import Quantity, evaluated, glossed, number
 from derive.plan.exact import Numbers, as_float, solved_model
-from derive.solve.step_values import SETTABLE, SHARES, WHOLE, facts_of
+from derive.solve.step_values import SETTABLE, check_values, facts_of
 
 DEGREES = (v.tp, v.cp, v.pp, v.dp)
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
@@ -199,37 +199,26 @@ def _check(made: Task) -> None:
     known = {v.find(term.name) for term in made.step.definitions}
     missing = sorted(needed - known - set(made.values) - {*DEGREES, v.b_seq}, key=v.rank)
     if missing:
-        names = ", ".join(f"{s.name} ({v.meaning(s).gloss})" for s in missing)
+        names = glossed(missing)
         raise DeriveError(f"{made.chip} and {made.model} give no value for {names}; use --set")
     for symbol, value in made.numbers.items():
         if not 0 < as_float(value) < inf:
             told = "expected a positive number that float64 holds"
-            raise DeriveError(f"{_called(symbol)}: {told}, found {quoted(value)}")
-    for symbol in WHOLE:
-        if symbol in made.values and made.numbers[symbol].denominator != 1:
-            raise DeriveError(f"{_called(symbol)}: expected a whole number, {_found(made, symbol)}")
-    for symbol in SHARES:
-        if not 0 < made.numbers[symbol] <= 1:
-            raise DeriveError(f"{_called(symbol)}: expected at most 1, {_found(made, symbol)}")
+            raise DeriveError(f"{glossed((symbol,))}: {told}, found {quoted(value)}")
+    check_values(made.values)
     n = made.numbers
-    if n[v.P] <= n[v.n_V] * n[v.V] * n[v.D]:
-        raise DeriveError("P: expected more parameters than the embedding and the head have")
+    if n[v.P] <= (tables := n[v.n_V] * n[v.V] * n[v.D]):
+        told = f"expected more parameters than the embedding and the head have, {int(tables):,}"
+        raise DeriveError(f"P: {told}, found {n[v.P]}")
     if n[v.A_kept] <= n[v.e]:
-        raise DeriveError("A_kept: a layer that is kept saves more than its input, e bytes")
-
-
-def _called(symbol: sp.Symbol) -> str:
-    return f"{symbol.name} ({v.meaning(symbol).gloss})"
-
-
-def _found(made: Task, symbol: sp.Symbol) -> str:
-    return f"found {made.numbers[symbol]}"
+        told = f"a layer that is kept saves more than its input, the {n[v.e]} bytes of e"
+        raise DeriveError(f"A_kept: {told}, found {n[v.A_kept]}")
 
 
 def _whole(symbol: sp.Symbol, quantity: Quantity) -> int:
     value = _fraction(quantity.value)
     if value.denominator != 1 or not 0 < value <= LARGEST:
-        raise DeriveError(f"{_called(symbol)}: expected a whole number from 1, found {value}")
+        raise DeriveError(f"{glossed((symbol,))}: expected a whole number from 1, found {value}")
     return int(value)
 
 

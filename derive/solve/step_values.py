@@ -10,7 +10,7 @@ from derive.cost.step_assumptions import StepAssumptions
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.notation.quantity import Quantity, number
+from derive.notation.quantity import Quantity, glossed, number
 
 SOURCE_OF_NOTEBOOK = "NB"
 WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
@@ -44,7 +44,7 @@ def facts_of(
 def check_values(values: Mapping[sp.Symbol, Quantity]) -> None:
     """Raise DeriveError for a count that is no whole number and a share that is above 1."""
     for symbol, quantity in values.items():
-        value, called = quantity.value, f"{symbol.name} ({v.meaning(symbol).gloss})"
+        value, called = quantity.value, glossed((symbol,))
         if symbol in WHOLE and not value.is_Integer:
             raise DeriveError(f"{called}: expected a whole number, found {value}")
         if symbol in SHARES and not 0 < value <= 1:

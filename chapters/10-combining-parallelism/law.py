@@ -8,6 +8,7 @@ import sympy as sp
 from derive import Quantity, number, tensor_share
 from derive.book import Plot, decimals, percent, si
 from derive.cost.step_assumptions import NOTEBOOK
+from derive.cost.step_time import ALL_REDUCES
 from derive.notation import symbols as v
 from derive.notation.units import flop, one, second
 
@@ -116,7 +117,10 @@ twelve = FIRST.of((v.f_L - v.f_A) / (12 * v.D**2), flop, "c")
 chapter.shown("f-layer-12h2c", twelve, decimals(2), unit="")
 
 # The volume of an all-reduce per card.
-volume = [2 * sp.Rational(t - 1, t) for t in (2, 4, 8)]
+array = v.e * v.T_r * v.b_seq * v.D
+VOLUME = sp.factor(communication * v.W_tp / (ALL_REDUCES * array))
+chapter.formula("all-reduce-volume", VOLUME)
+volume = [VOLUME.xreplace({v.tp: sp.Integer(t)}) for t in (2, 4, 8)]
 for t, of in zip((2, 4, 8), volume, strict=True):
     chapter.shown(f"volume-t{t}", q(of, one, "2 (t - 1)/t"), decimals(2, trim=True))
 chapter.holds(

@@ -21,7 +21,7 @@ from derive.cost.sharding import Sharding, gated, sharding
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.plain import text
+from derive.notation.text import text
 from derive.notation.units import expect_unit
 
 

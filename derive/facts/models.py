@@ -105,7 +105,7 @@ class Model:
         parts = self.parts
         total = sum((part.value for _, part in parts), start=sp.Integer(0))
         formula = " + ".join(name for name, _ in parts)
-        return Quantity(total, parameter, "P", of=self.name, formula=formula, inputs=parts)
+        return Quantity(total, parameter, "P", owner=self.name, formula=formula, inputs=parts)
 
     def bindings(self, precision: str = "bf16") -> dict[sp.Symbol, Quantity]:
         """D, F, L, V, K, H, G and P, in the vocabulary's order; the same for every precision."""
@@ -120,7 +120,7 @@ class Model:
             sp.Integer(self.heads) / self.kv_heads,
             unit_of_symbol(G),
             "G",
-            of=self.name,
+            owner=self.name,
             formula="heads / K",
             inputs=(("heads", heads), ("K", made[K])),
         )
@@ -131,7 +131,7 @@ class Model:
             sp.Integer(getattr(self, key)),
             unit_of_symbol(symbol),
             "heads" if key == "heads" else symbol.name,
-            of=self.name,
+            owner=self.name,
             source=self.source,
             where=f"{self.where}: {key}",
             status=self.status,

@@ -92,7 +92,7 @@ class Fact:
             reading.value,
             self.key.unit,
             self.key.name if symbol is None else symbol.name,
-            of=self.of,
+            owner=self.of,
             source=reading.source,
             where=reading.where,
             basis=reading.basis,

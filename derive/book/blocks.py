@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from derive import facts
 from derive.book.figures import Figure, told
@@ -14,6 +14,7 @@ from derive.book.tables import aligned
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.symbols import vocabulary
+from derive.solve.steps import prove
 
 _MATH = re.compile(r"\$`([^`]*)`\$|^```math\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 _TOKEN_END = r"(?![A-Za-z_])"
@@ -70,13 +71,10 @@ def derivation(name: str, steps: Sequence[StepLike]) -> str:
 
     Each is proved again; raises ProofError naming the derivation and the step.
     """
-    from derive.solve import steps as proofs
-
-    prove: Any = proofs.prove
     lines = []
     for number, step in enumerate(steps, 1):
         try:
-            prove(step)
+            prove(cast(Any, step))
         except DeriveError as error:
             raise type(error)(f"{name}, step {number}: {error}") from None
         lines.append(f"**{number}.** {step.words.strip()}\n\n{tex.block(step.latex)}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from derive.book import folders, template
+from derive.book import drawing, folders, template
 from derive.book.chapter import Chapter
 from derive.book.folders import FIGURES, OUTPUT, TEMPLATE, Folder
 from derive.book.lint import lint
@@ -212,9 +212,7 @@ def _outputs(result: Result) -> dict[Path, bytes]:
     outputs = {folder / OUTPUT: result.rendered.text.encode()}
     for name, plot in result.plots:
         if not is_current(plot, folders.read(folder / name)):
-            from derive.book.drawing import draw
-
-            outputs[folder / name] = draw(plot)
+            outputs[folder / name] = drawing.draw(plot)
     return outputs
 
 

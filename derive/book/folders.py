@@ -96,7 +96,7 @@ def chapter(folder: Folder) -> Chapter:
     return declared
 
 
-class _ChapterFile(SourceFileLoader):
+class _ChapterLoader(SourceFileLoader):
     """Reads a chapter's Python from its file every time, and leaves no bytecode beside it."""
 
     def get_code(self, fullname: str) -> types.CodeType:
@@ -105,7 +105,7 @@ class _ChapterFile(SourceFileLoader):
         return code
 
 
-class _ChapterFiles(MetaPathFinder):
+class _ChapterFinder(MetaPathFinder):
     """Finds the modules of one chapter: `from .parts import name` in its figures.py."""
 
     def __init__(self, package: str, folder: Path) -> None:
@@ -116,17 +116,17 @@ class _ChapterFiles(MetaPathFinder):
         file = self.folder / f"{name}.py"
         if parent != self.package or not file.is_file():
             return None
-        return spec_from_file_location(fullname, file, loader=_ChapterFile(fullname, str(file)))
+        return spec_from_file_location(fullname, file, loader=_ChapterLoader(fullname, str(file)))
 
 
 def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
     """Run figures.py as a package of the chapter's own, so that it can be in several files."""
     package = f"derive_chapter_{path.parent.name[:2]}"
-    finder = _ChapterFiles(package, path.parent)
+    finder = _ChapterFinder(package, path.parent)
     spec = spec_from_file_location(
         package,
         path,
-        loader=_ChapterFile(package, str(path)),
+        loader=_ChapterLoader(package, str(path)),
         submodule_search_locations=[str(path.parent)],
     )
     assert spec is not None and spec.loader is not None

@@ -179,7 +179,7 @@ def build(root: Path, wanted: Sequence[str] = ()) -> None:
     file cannot be written; in both cases all files are as they were.
     """
     known = folders.folders(root, wanted)
-    results, broken = _rendered(known)
+    results, broken = render_all(known)
     problems = [problem for result in results for problem in result.problems]
     problems += [problem for error in broken for problem in error.problems]
     if problems:
@@ -196,7 +196,8 @@ def build(root: Path, wanted: Sequence[str] = ()) -> None:
         print(f"{folder.path.name}: {done}")
 
 
-def _rendered(known: Sequence[Folder]) -> tuple[list[Result], list[BookError]]:
+def render_all(known: Iterable[Folder]) -> tuple[list[Result], list[BookError]]:
+    """The chapters that can be rendered, and the errors of those that cannot."""
     results, broken = [], []
     for folder in known:
         try:
@@ -224,7 +225,7 @@ def check(root: Path, wanted: Sequence[str] = ()) -> int:
     diff, which would have holes, and the command waits for the errors. Nothing is written.
     """
     known = folders.folders(root, wanted)
-    results, broken = _rendered(known)
+    results, broken = render_all(known)
     errors = [str(error) for error in broken]
     stale: list[str] = []
     diffs: list[str] = []
@@ -270,7 +271,7 @@ def _compared(result: Result) -> tuple[list[str], list[str]]:
             lines.append(f"{path}  is missing")
         elif "\r" in text and text.replace("\r\n", "\n") == result.rendered.text:
             lines.append(f"{path}  has CRLF line ends")
-        lines += [drift.told(path) for drift in drifted(text, result.rendered)]
+        lines += [problem.drift() for problem in drifted(text, result.rendered, path)]
         changed.append(diff(text, result.rendered.text, path))
     for name, plot in result.plots:
         drawn = folders.read(folder.path / name)

@@ -81,12 +81,7 @@ def chapter(folder: Folder) -> Chapter:
     and where it does not end up with a `chapter` of the folder's number.
     """
     path, shown = folder.path / FIGURES, folder.named(FIGURES)
-    try:
-        path.read_bytes()
-    except FileNotFoundError:
-        raise BookError(Problem(folder.shown, 0, f"no {FIGURES}")) from None
-    except OSError as error:
-        raise BookError(Problem(shown, 0, f"cannot be read: {error.strerror}")) from None
+    _content(folder, FIGURES)
     declared = getattr(_run(path, shown, folder.shown), "chapter", None)
     if not isinstance(declared, Chapter):
         raise BookError(Problem(shown, 0, "declares no `chapter`: chapter = Chapter(...)"))
@@ -167,13 +162,17 @@ def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
 
 def template(folder: Folder) -> bytes:
     """The bytes of the folder's template; raises BookError where it cannot be read."""
+    return _content(folder, TEMPLATE)
+
+
+def _content(folder: Folder, file: str) -> bytes:
     try:
-        return (folder.path / TEMPLATE).read_bytes()
+        return (folder.path / file).read_bytes()
     except FileNotFoundError:
-        raise BookError(Problem(folder.shown, 0, f"no {TEMPLATE}")) from None
+        raise BookError(Problem(folder.shown, 0, f"no {file}")) from None
     except OSError as error:
-        shown = folder.named(TEMPLATE)
-        raise BookError(Problem(shown, 0, f"cannot be read: {error.strerror}")) from None
+        text = f"cannot be read: {error.strerror}"
+        raise BookError(Problem(folder.named(file), 0, text)) from None
 
 
 # --- bytes of files: none is ever half written, and none is changed where one fails

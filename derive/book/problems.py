@@ -1,6 +1,6 @@
 """What is wrong with a chapter: one line each, with the file and the line to look at.
 
-A problem is found while rendering; a drift by comparing the printed file with what is derived.
+A chapter's problems show while it is rendered; what drifted, beside the file that is printed.
 """
 
 from __future__ import annotations
@@ -41,13 +41,9 @@ class Problem:
         return f"{place}: {self.text}"
 
     def drift(self) -> str:
-        """The line of the drift report."""
-        return drift_line(self.path, self.line, self.figure, self.printed, self.derived)
-
-
-def drift_line(path: str, line: int, name: str, printed: str, derived: str) -> str:
-    """One line of the drift report: place, figure, what is printed and what is derived."""
-    return f"{path}:{line}  {name}  printed {printed}  derived {derived}"
+        """The line of the drift report: place, figure, what is printed and what is derived."""
+        place = f"{self.path}:{self.line}  {self.figure}"
+        return f"{place}  printed {self.printed}  derived {self.derived}"
 
 
 @dataclass(frozen=True)
@@ -71,24 +67,12 @@ class BookError(DeriveError):
 # --- what drifted
 
 
-@dataclass(frozen=True)
-class Drift:
-    """A figure that is printed otherwise than it is derived, at a line of the printed file."""
-
-    line: int
-    name: str
-    printed: str
-    derived: str
-
-    def told(self, path: str) -> str:
-        return drift_line(path, self.line, self.name, self.printed, self.derived)
-
-
-def drifted(old: str, new: Rendered) -> tuple[Drift, ...]:
-    """The figures of `new` that `old` prints otherwise, in the order of the old file's lines."""
+def drifted(old: str, new: Rendered, path: str) -> tuple[Problem, ...]:
+    """The figures of `new` that `old`, the file at `path`, prints otherwise, in the order of its
+    lines."""
     before, after = old.split("\n"), new.text.split("\n")
     spans = _by_line(new)
-    drifts: list[Drift] = []
+    drifts: list[Problem] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag != "replace":
             continue
@@ -103,7 +87,8 @@ def drifted(old: str, new: Rendered) -> tuple[Drift, ...]:
             for (_, _, span), text in zip(spans[number], texts, strict=True):
                 derived = new.text[span.start : span.end]
                 if text is not None and text != derived:
-                    drifts.append(Drift(line + 1, span.mark.name, *_numbers(text, derived, span)))
+                    numbers = _numbers(text, derived, span)
+                    drifts.append(Problem(path, line + 1, "", span.mark.name, *numbers))
     return tuple(drifts)
 
 

@@ -194,14 +194,12 @@ class Prose:
 
     def derivation(self, name: str, *, line: int) -> str:
         """The steps of a derivation, each proved before it is printed."""
-        steps = _find("derivation", name, self.chapter.derivations)
-        self.ledger.use("derivation", name)
+        steps = self._used("derivation", name, self.chapter.derivations)
         return self.ledger.mark("derivation", name, blocks.derivation(name, steps), line)
 
     def table(self, name: str, *, line: int) -> str:
         """A declared table; its numbers are figures, its texts are prose."""
-        table = _find("table", name, self.chapter.tables)
-        self.ledger.use("table", name)
+        table = self._used("table", name, self.chapter.tables)
 
         def number(row: int, column: int, text: str, ending: str) -> str:
             place = f"{name} row {row} column {column}"
@@ -211,14 +209,12 @@ class Prose:
 
     def plot(self, name: str, *, line: int) -> str:
         """A declared plot as an image."""
-        picture = _find("plot", name, self.chapter.plots)
-        self.ledger.use("plot", name)
+        picture = self._used("plot", name, self.chapter.plots)
         return self.ledger.mark("plot", name, f"![{picture.alt}]({name}.svg)", line)
 
     def formula(self, name: str, *, line: int) -> str:
         """Inline math of a declared formula."""
-        formula = _find("formula", name, self.chapter.formulas)
-        self.ledger.use("formula", name)
+        formula = self._used("formula", name, self.chapter.formulas)
         return self.ledger.mark("formula", name, tex.inline(formula.latex), line)
 
     def math(self, name: str, *, line: int) -> str:
@@ -231,6 +227,11 @@ class Prose:
         self.ledger.cited.setdefault(key)
         place = f", {checked(where)}" if where else ""
         return self.ledger.mark("cite", key, f"[[{key}](#{blocks.anchor(key)}){place}]", line)
+
+    def _used(self, kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
+        item = _find(kind, name, known)
+        self.ledger.use(kind, name)
+        return item
 
     # --- closing blocks
 

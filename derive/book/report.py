@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from derive import facts
-from derive.book.build import Result, render
+from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure, told
 from derive.book.folders import folders
-from derive.book.problems import BookError, Problem
+from derive.book.problems import BookError
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
@@ -47,18 +47,13 @@ def listing(root: Path) -> str:
     return "\n".join(aligned(rows))
 
 
-def _results(root: Path) -> Iterator[Result]:
-    problems: list[Problem] = []
-    results = []
-    for folder in folders(root):
-        try:
-            results.append(render(folder))
-        except BookError as error:
-            problems += error.problems
+def _results(root: Path) -> list[Result]:
+    results, broken = render_all(folders(root))
+    problems = [problem for error in broken for problem in error.problems]
     problems += [p for result in results for p in result.problems if not p.is_drift]
     if problems:
         raise BookError(*problems)
-    yield from results
+    return results
 
 
 def _record(result: Result, figure: Figure) -> dict[str, Any]:

@@ -8,6 +8,7 @@ is resolved once, below, and the book's notation table is printed from this page
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -23,8 +24,9 @@ from derive.notation.units import Unit, axis, byte, chip, flop, one, second, tok
 class Meaning:
     """What a symbol stands for: its unit with labels, a gloss, TeX, and what kind of thing it is.
 
-    `role` is one of: dimension (of a tensor), mesh (a mesh axis and its degree), network (torus
-    axes given to a mesh axis), hardware, model, constant (an assumption with a default), time.
+    `role` is one of: dimension (of a tensor), mesh (a mesh axis and its degree), axis (a mesh axis
+    that a user named), network (torus axes given to a mesh axis), hardware, model, constant (an
+    assumption with a default), time.
     """
 
     symbol: sp.Symbol
@@ -78,15 +80,32 @@ def find(name: str) -> sp.Symbol:
     return _vocabulary[name].symbol
 
 
+def mesh_axis(name: str) -> sp.Symbol:
+    """The degree of the mesh axis called `name`: a symbol of the vocabulary, declared where the
+    axis is a user's own.
+
+    Raises DeriveError for a name that is no identifier, or that stands for something else.
+    """
+    if name not in _vocabulary:
+        return symbol(name, way, f"degree of the mesh axis {name}", role="axis")
+    known = _vocabulary[name]
+    if known.role not in ("mesh", "axis"):
+        raise DeriveError(f"mesh axis {name}: {name} is the {known.gloss}; give the axis another name")
+    return known.symbol
+
+
 def vocabulary() -> Mapping[str, Meaning]:
     """Every declared symbol by name, in the order of declaration (the order of the book)."""
     return dict(_vocabulary)
 
 
 def rank(of: sp.Symbol) -> tuple[int, str]:
-    """Where a symbol stands in the order of declaration; undeclared symbols come last, by name."""
-    order = list(_vocabulary)
-    return (order.index(of.name) if of.name in _vocabulary else len(order), of.name)
+    """Where a symbol stands in the order of declaration; a user's own mesh axes and undeclared
+    symbols come last, by name."""
+    known = _vocabulary.get(of.name)
+    if known is None or known.role == "axis":
+        return (sys.maxsize, of.name)
+    return (list(_vocabulary).index(of.name), of.name)
 
 
 def unit_of_symbol(of: sp.Symbol) -> Unit:
@@ -104,6 +123,7 @@ U = symbol("U", token, "length of the keys and values, in tokens", role="dimensi
 K = symbol("K", units.label("head"), "key and value heads", role="dimension")
 G = symbol("G", one, "query heads per key and value head", role="dimension")
 H = symbol("H", one, "width of one head", role="dimension")
+J = symbol("J", token, "tokens that an expert takes", role="dimension")
 
 # --- the mesh
 N = symbol("N", chip, "chips of a slice", role="mesh")
@@ -133,12 +153,13 @@ W_hbm = symbol(
     tex=r"W_{\text{hbm}}",
     role="hardware",
 )
+M_axes = symbol("M_axes", axis, "torus axes of a chip", tex=r"M_{\text{axes}}", role="hardware")
 t_hop = symbol("t_hop", second, "latency of one hop", tex=r"t_{\text{hop}}", role="hardware")
 M_hbm = symbol("M_hbm", byte, "memory of a chip", tex=r"M_{\text{hbm}}", role="hardware")
 
 # --- the model and the run
 L = symbol("L", units.layer, "layers", role="model")
-V = symbol("V", one, "vocabulary size", role="model")
+V = symbol("V", one, "vocabulary size", role="dimension")
 P = symbol("P", units.parameter, "parameters", role="model")
 R = symbol("R", token, "tokens of the training run", role="model")
 A = symbol("A", one, "activations of width D saved per layer", role="model")

@@ -15,7 +15,7 @@ from derive.cost.step_assumptions import NOTEBOOK, StepAssumptions
 from derive.facts import Model
 from derive.notation import symbols as v
 from derive.notation import units
-from derive.notation.plain import text
+from derive.notation.text import text
 from derive.notation.units import Unit, one
 from derive.plan.exact import exact, solved_model
 from derive.plan.found import Found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import sympy as sp
+from derive.cost.step_time import ALL_REDUCES
 
 from derive import Quantity, number, tensor_share
 from derive.book import Plot, decimals, percent, si
 from derive.cost.step_assumptions import NOTEBOOK
-from derive.cost.step_time import ALL_REDUCES
 from derive.notation import symbols as v
 from derive.notation.units import flop, one, second
 

@@ -10,7 +10,7 @@ from derive.book.formulas import Condition, Derivation
 from derive.book.ledger import Ledger
 from derive.book.marks import plain
 from derive.book.tables import aligned
-from derive.facts.readings import Reading
+from derive.facts import Reading
 from derive.notation import tex
 from derive.notation.symbols import vocabulary
 

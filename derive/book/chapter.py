@@ -9,13 +9,13 @@ from typing import Any
 
 from derive import facts
 from derive.book import tables
+from derive.book.claims import CLAIM_RULES
 from derive.book.figures import Figure, compared, quantity_of
 from derive.book.formulas import Condition, Derivation, Formula, StepLike, latex_of, steps_of
 from derive.book.marks import checked
 from derive.book.mesh_drawing import MeshDrawing
 from derive.book.plots import Bars, Drawing, Plot
 from derive.book.tables import Cell, Table
-from derive.notation.claims import CLAIM_RULES
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.printed import Rule, integer
 from derive.notation.quantity import Quantity
@@ -213,7 +213,7 @@ class Chapter:
 
 
 def _agrees(figure: Figure, printed: str) -> bool:
-    from derive.notation.claims import holds
+    from derive.book.claims import holds
 
     if figure.quantity is None or figure.kind == "require":
         return False

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from derive.book.literals import Literal
 from derive.notation.errors import UnitError
-from derive.notation.literals import Literal
-from derive.notation.typed_unit import unit as typed
 from derive.notation.units import Unit
+from derive.notation.units import typed_unit as typed
 
 _FOREIGN = frozenset(
     form

@@ -8,13 +8,12 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import sympy as sp
 
-from derive.book import counted
-from derive.notation import claims
+from derive.book import claims, counted
+from derive.book.literals import literal
+from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.literals import literal
 from derive.notation.printed import NO_BREAK, Rule, printed, si, significant
 from derive.notation.quantity import Quantity, number
-from derive.notation.rounding import fraction
 from derive.notation.units import Unit
 
 Kind = Literal["shown", "claim", "require", "given"]

@@ -11,10 +11,10 @@ from derive.book.figures import Figure, told
 from derive.book.load import folders
 from derive.book.problems import BookError, Problem
 from derive.book.render import Result, render
+from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
-from derive.notation.rounding import fraction
 
 _BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
 
@@ -90,7 +90,7 @@ def _inputs(of: Quantity, name: str) -> list[dict[str, Any]]:
             "symbol": symbol,
             "value": _number(given),
             "unit": str(given.unit),
-            "of": given.of,
+            "of": given.owner,
             "source": given.source,
             "status": given.status,
         }
@@ -169,7 +169,7 @@ def _tree(of: Quantity, seen: set[int], name: str = "") -> list[str]:
     """The lines of a quantity and, drawn below it, of its inputs; each sub-tree once."""
     name = name or of.name or "value"
     head = f"{name} = {of.formula} = {told(of)}" if of.formula else f"{name} = {told(of)}"
-    origin = ", ".join(p for p in (of.of, of.basis, _cited(of), of.status) if p)
+    origin = ", ".join(p for p in (of.owner, of.basis, _cited(of), of.status) if p)
     head += f"  ({origin})" if origin else ""
     if of.inputs and id(of) in seen:
         return [f"{head}, as above"]

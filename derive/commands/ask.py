@@ -25,7 +25,7 @@ from derive.facts import Model
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, UnknownName
-from derive.notation.parse import ratio
+from derive.notation.read import ratio
 from derive.solve.binding import Giver, values_from
 from derive.solve.feasible import FEASIBLE_DEFAULT
 from derive.solve.numerical import numerical

@@ -15,8 +15,8 @@ from derive.cost.step_assumptions import StepAssumptions, step_assumptions
 from derive.cost.strategies import STRATEGIES
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, unknown
-from derive.notation.parse import ratio
 from derive.notation.quantity import Quantity, glossed
+from derive.notation.read import ratio
 from derive.solve.binding import Giver
 from derive.solve.limit import LimitThreshold, bounded_text
 from derive.solve.limit_steps import limit_steps

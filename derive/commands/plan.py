@@ -17,7 +17,7 @@ from derive.cost.step_assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.typed_quantity import quantity
+from derive.notation.read import quantity
 from derive.notation.units import sequence
 from derive.plan import report
 from derive.plan.exact import as_float

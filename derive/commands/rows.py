@@ -45,7 +45,7 @@ def input_rows(*quantities: Quantity) -> list[dict[str, Any]]:
                 "symbol": name,
                 "value": plain(given),
                 "unit": str(given.unit),
-                "of": given.of,
+                "of": given.owner,
                 "basis": given.basis,
                 "source": given.source,
                 "status": given.status,

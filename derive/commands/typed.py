@@ -8,7 +8,7 @@ import sympy as sp
 
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
-from derive.notation.typed_quantity import assignment
+from derive.notation.read import assignment
 
 
 def set_values(assignments: Iterable[str] | None) -> dict[sp.Symbol, Quantity]:

@@ -23,7 +23,7 @@ from derive.cost.transformer import ATTENTION, ATTENTION_CORE, BLOCKS, EXPERTS, 
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.plain import text
+from derive.notation.text import text
 from derive.notation.units import expect_unit
 
 

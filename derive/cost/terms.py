@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.plain import text
+from derive.notation.text import text
 from derive.notation.units import Unit, expect_unit, one
 
 

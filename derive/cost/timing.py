@@ -17,10 +17,10 @@ from functools import partial
 import sympy as sp
 
 from derive.cost import stage
-from derive.cost.step_assumptions import StepAssumptions as Assumptions
-from derive.cost.step_assumptions import on_of
 from derive.cost.network import Network, Switch, TwoLevels
 from derive.cost.program import Move
+from derive.cost.step_assumptions import StepAssumptions as Assumptions
+from derive.cost.step_assumptions import on_of
 from derive.cost.terms import Term, define, part
 from derive.notation import symbols as v
 from derive.notation.units import flop, second

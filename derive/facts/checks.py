@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -27,10 +27,10 @@ class Place:
     file: str
     table: str = ""
 
-    def fault(self, key: str, expected: str, found: str) -> FactError:
-        """The error for `key` of this table."""
+    def fault(self, key: str, expected: str, instead: str) -> FactError:
+        """The error for `key` of this table, with what stands there instead."""
         table = f" [{self.table}]" if self.table else ""
-        return FactError(f"{self.file}:{table} {key}: expected {expected}, found {found}")
+        return FactError(f"{self.file}:{table} {key}: expected {expected}, found {instead}")
 
     def inside(self, name: str) -> Place:
         """The place of a table inside this one."""
@@ -74,21 +74,44 @@ def table(value: object, place: Place, key: str) -> Mapping[str, Any]:
     return value
 
 
-def only(given: Iterable[str], known: Iterable[str], place: Place) -> None:
-    """Raise FactError for a key that is not known, offering the nearest."""
-    choices = list(known)
+def entries(
+    tables: Mapping[str, Any],
+    place: Place,
+    needed: tuple[str, ...],
+    optional: tuple[str, ...],
+    pattern: re.Pattern[str] = NAME,
+) -> Iterator[tuple[str, Mapping[str, Any], Place]]:
+    """The tables inside one, each with its name and place; raises FactError for a malformed name
+    and for what `keys` refuses."""
+    for name, value in tables.items():
+        named(name, place, pattern)
+        fields, inside = table(value, place, name), place.inside(name)
+        keys(fields, inside, needed, optional)
+        yield name, fields, inside
+
+
+def keys(
+    given: Iterable[str], place: Place, needed: Iterable[str], optional: Iterable[str] = ()
+) -> None:
+    """Raise FactError for a key that is neither needed nor optional, and for a missing one."""
+    given, needed = list(given), list(needed)
+    known = [*needed, *optional]
     for key in given:
-        if key not in choices:
-            close = nearest(key, choices)
-            hint = f"{' or '.join(close)}" if close else f"one of {', '.join(choices)}"
-            raise place.fault(quoted(key), hint, "an unknown key")
-
-
-def need(values: Mapping[str, Any], keys: Iterable[str], place: Place) -> None:
-    """Raise FactError for the first of `keys` that is missing."""
-    for key in keys:
-        if key not in values:
+        if key not in known:
+            raise place.fault(quoted(key), alike(key, known) or one_of(known), "an unknown key")
+    for key in needed:
+        if key not in given:
             raise place.fault(key, "a source key" if key == "source" else "a value", "none")
+
+
+def alike(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names, as a message offers them; empty where none is near."""
+    return " or ".join(nearest(name, known))
+
+
+def one_of(known: Iterable[str]) -> str:
+    """All of the known names, as a message offers them where none is near."""
+    return f"one of {', '.join(known)}"
 
 
 def text(value: object, place: Place, key: str) -> str:
@@ -106,11 +129,11 @@ def texts(value: object, place: Place, key: str) -> tuple[str, ...]:
     """`value` as a tuple of different texts; raises FactError otherwise."""
     if not isinstance(value, list):
         raise place.fault(key, "an array of texts", shown(value))
-    found = tuple(text(item, place, f"{key}[{i}]") for i, item in enumerate(value, 1))
-    if len(set(found)) < len(found):
-        twice = next(item for item in found if found.count(item) > 1)
+    items = tuple(text(item, place, f"{key}[{i}]") for i, item in enumerate(value, 1))
+    if len(set(items)) < len(items):
+        twice = next(item for item in items if items.count(item) > 1)
         raise place.fault(key, "each text once", f"{quoted(twice)} twice")
-    return found
+    return items
 
 
 def named(value: str, place: Place, pattern: re.Pattern[str] = NAME) -> str:
@@ -124,12 +147,10 @@ def named(value: str, place: Place, pattern: re.Pattern[str] = NAME) -> str:
 def choice(value: object, choices: Iterable[str], place: Place, key: str) -> str:
     """`value` as one of `choices`; raises FactError, offering the nearest."""
     known = list(choices)
-    found = text(value, place, key)
-    if found not in known:
-        close = nearest(found, known)
-        hint = f"{' or '.join(close)}" if close else f"one of {', '.join(known)}"
-        raise place.fault(key, hint, shown(found))
-    return found
+    name = text(value, place, key)
+    if name not in known:
+        raise place.fault(key, alike(name, known) or one_of(known), shown(name))
+    return name
 
 
 def flag(value: object, place: Place, key: str) -> bool:

@@ -13,10 +13,20 @@ from typing import Literal
 
 import sympy as sp
 
-from derive.notation import symbols
-from derive.notation.units import Unit, axis, byte, chip, flop, one, parameter, second, token
-
-Kind = Literal["number", "count", "shape"]
+from derive.notation import symbols as v
+from derive.notation.units import (
+    Unit,
+    axis,
+    byte,
+    chip,
+    flop,
+    label,
+    layer,
+    one,
+    parameter,
+    second,
+    token,
+)
 
 
 @dataclass(frozen=True)
@@ -32,94 +42,84 @@ class FactKey:
     unit: Unit
     symbol: sp.Symbol | None
     gloss: str
-    kind: Kind = "number"
+    kind: Literal["number", "count", "shape"] = "number"
     basis: str = ""
     precision: bool = False
 
 
-def _table(*keys: FactKey) -> Mapping[str, FactKey]:
+def _rate(name: str, elements: str) -> FactKey:
+    gloss = f"peak rate of a chip on {elements}, one multiply-add counted as two"
+    return FactKey(name, flop / second, v.C, gloss, basis="per chip", precision=True)
+
+
+def _bandwidth(name: str, basis: str, gloss: str, symbol: sp.Symbol | None = None) -> FactKey:
+    return FactKey(name, byte / second, symbol, gloss, basis=basis)
+
+
+def _count(name: str, unit: Unit, gloss: str, symbol: sp.Symbol | None = None) -> FactKey:
+    return FactKey(name, unit, symbol, gloss, kind="count")
+
+
+def _by_name(*keys: FactKey) -> Mapping[str, FactKey]:
     return MappingProxyType({key.name: key for key in keys})
 
 
-def _rate(name: str, elements: str) -> FactKey:
-    gloss = f"peak rate of a chip on {elements}, one multiply-add counted as two"
-    return FactKey(name, flop / second, symbols.C, gloss, basis="per chip", precision=True)
-
-
-CHIP_FACTS = _table(
+CHIP_FACTS = _by_name(
     _rate("bf16", "bfloat16 matrices"),
     _rate("fp8", "8-bit floating-point matrices"),
     _rate("int8", "8-bit integer matrices"),
     _rate("fp4", "4-bit floating-point matrices"),
     _rate("int4", "4-bit integer matrices"),
-    FactKey("memory", byte, symbols.M_hbm, "memory of a chip", basis="per chip"),
-    FactKey(
-        "memory_bandwidth",
-        byte / second,
-        symbols.W_hbm,
-        "memory bandwidth of a chip",
-        basis="per chip",
-    ),
-    FactKey(
+    FactKey("memory", byte, v.M_hbm, "memory of a chip", basis="per chip"),
+    _bandwidth("memory_bandwidth", "per chip", "memory bandwidth of a chip", v.W_hbm),
+    _bandwidth(
         "ici_axis",
-        byte / second,
-        symbols.W,
+        "bidirectional per axis",
         "bandwidth of one torus axis: what a chip sends over both of its links on that axis",
-        basis="bidirectional per axis",
+        v.W,
     ),
-    FactKey(
-        "ici_link",
-        byte / second,
-        None,
-        "bandwidth of one torus link in one direction",
-        basis="one-way per link",
-    ),
-    FactKey(
+    _bandwidth("ici_link", "one-way per link", "bandwidth of one torus link in one direction"),
+    _bandwidth(
         "ici_chip",
-        byte / second,
-        None,
+        "bidirectional per chip",
         "bandwidth of all torus links of a chip, both directions added",
-        basis="bidirectional per chip",
     ),
-    FactKey(
+    _bandwidth(
         "dcn",
-        byte / second,
-        symbols.W_dcn,
+        "one-way per chip",
         "bandwidth of a chip into the data-centre network",
-        basis="one-way per chip",
+        v.W_dcn,
     ),
-    FactKey(
+    _bandwidth(
         "scaleup",
-        byte / second,
-        symbols.W_node,
+        "one-way per chip",
         "bandwidth of a chip into the switches of its scale-up domain",
-        basis="one-way per chip",
+        v.W_node,
     ),
-    FactKey("torus_axes", axis, None, "axes of the torus", kind="count"),
-    FactKey("links_per_chip", one, None, "torus links of a chip", kind="count"),
-    FactKey("pod_chips", chip, None, "chips of a pod", kind="count"),
+    _count("torus_axes", axis, "axes of the torus"),
+    _count("links_per_chip", one, "torus links of a chip"),
+    _count("pod_chips", chip, "chips of a pod"),
     FactKey("pod_shape", chip, None, "torus shape of a whole pod", kind="shape"),
-    FactKey("largest_job", chip, None, "chips of the largest job that can be run", kind="count"),
-    FactKey("chips_per_host", chip, None, "chips of a host", kind="count"),
-    FactKey("scaleup_chips", chip, symbols.n_node, "chips of a scale-up domain", kind="count"),
+    _count("largest_job", chip, "chips of the largest job that can be run"),
+    _count("chips_per_host", chip, "chips of a host"),
+    _count("scaleup_chips", chip, "chips of a scale-up domain", v.n_node),
 )
 
-MODEL_FACTS = _table(
+MODEL_FACTS = _by_name(
     FactKey("published_parameters", parameter, None, "parameters as the publisher names them"),
-    FactKey("context", token, None, "longest sequence the model was trained for", kind="count"),
+    _count("context", token, "longest sequence the model was trained for"),
 )
 
-MODEL_COUNTS: Mapping[str, str] = MappingProxyType(
-    {
-        "layers": "layers",
-        "hidden": "model width",
-        "heads": "query heads",
-        "kv_heads": "key and value heads",
-        "head_dim": "width of one head",
-        "ffn": "feed-forward width: of one matrix, gated or not",
-        "vocab": "vocabulary size",
-        "norms_per_layer": "norms of one layer, each with one weight per channel",
-    }
+# The shape of a model: what `ffn` is to a file, F is to formulas.
+MODEL_COUNTS = _by_name(
+    _count("layers", layer, "layers", v.L),
+    _count("hidden", one, "model width", v.D),
+    _count("heads", label("head"), "query heads"),
+    _count("kv_heads", label("head"), "key and value heads", v.K),
+    _count("head_dim", one, "width of one head", v.H),
+    _count("ffn", one, "feed-forward width: of one matrix, gated or not", v.F),
+    _count("vocab", one, "vocabulary size", v.V),
+    _count("norms_per_layer", one, "norms of one layer, each with one weight per channel"),
 )
 MODEL_FLAGS: Mapping[str, str] = MappingProxyType(
     {

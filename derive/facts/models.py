@@ -12,29 +12,23 @@ heads to each of them, and g = 3 feed-forward matrices where gated, else 2:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 
 import sympy as sp
 
-from derive.facts.load import with_files
-from derive.facts.readings import Catalogue, Fact, ModelRecord
+from derive.facts.keys import MODEL_COUNTS
+from derive.facts.readings import Fact
 from derive.notation import symbols
 from derive.notation.errors import FactError, unknown
 from derive.notation.quantity import Quantity, Status, evaluated
 from derive.notation.symbols import D, F, G, H, K, L, V, n_F, n_V, rank, unit_of_symbol
 from derive.notation.units import parameter
 
-_SYMBOLS = {
-    "layers": L, "hidden": D, "kv_heads": K, "head_dim": H, "ffn": F, "vocab": V,
-}  # fmt: skip
-
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """The shapes of a dense transformer, and where they were read."""
+    """A model of the catalogue: the shapes of a dense transformer, and where they were read."""
 
     name: str
     title: str
@@ -105,7 +99,7 @@ class Model:
         parts = self.parts
         total = sum((part.value for _, part in parts), start=sp.Integer(0))
         formula = " + ".join(name for name, _ in parts)
-        return Quantity(total, parameter, "P", of=self.name, formula=formula, inputs=parts)
+        return Quantity(total, parameter, "P", owner=self.name, formula=formula, inputs=parts)
 
     def bindings(self, precision: str = "bf16") -> dict[sp.Symbol, Quantity]:
         """D, F, L, V, K, H, G and P, in the vocabulary's order; the same for every precision."""
@@ -114,57 +108,30 @@ class Model:
 
     @cached_property
     def _shapes(self) -> dict[sp.Symbol, Quantity]:
-        made = {symbol: self._leaf(key, symbol) for key, symbol in _SYMBOLS.items()}
-        heads = self._leaf("heads", K)
-        made[G] = Quantity(
+        counts = {key: self._count(key) for key in MODEL_COUNTS}
+        shapes = {
+            declared.symbol: counts[key]
+            for key, declared in MODEL_COUNTS.items()
+            if declared.symbol is not None
+        }
+        shapes[G] = Quantity(
             sp.Integer(self.heads) / self.kv_heads,
             unit_of_symbol(G),
             "G",
-            of=self.name,
+            owner=self.name,
             formula="heads / K",
-            inputs=(("heads", heads), ("K", made[K])),
+            inputs=(("heads", counts["heads"]), ("K", counts["kv_heads"])),
         )
-        return made
+        return shapes
 
-    def _leaf(self, key: str, symbol: sp.Symbol) -> Quantity:
+    def _count(self, key: str) -> Quantity:
+        declared = MODEL_COUNTS[key]
         return Quantity(
             sp.Integer(getattr(self, key)),
-            unit_of_symbol(symbol),
-            "heads" if key == "heads" else symbol.name,
-            of=self.name,
-            source=self.source,
+            declared.unit,
+            key if declared.symbol is None else declared.symbol.name,
+            self.name,
+            self.source,
             where=f"{self.where}: {key}",
             status=self.status,
         )
-
-
-def model(
-    name: str,
-    *,
-    catalogue: Catalogue | None = None,
-    files: Iterable[str | PathLike[str]] = (),
-) -> Model:
-    """The model of that name or alias.
-
-    `files` are facts files of the caller's own, added to `catalogue` (the shipped one by default).
-    Raises UnknownName for a name that is not there, FactError for a file that does not hold.
-    """
-    known = with_files(catalogue, files)
-    return _made(known.model(name))
-
-
-def _made(record: ModelRecord) -> Model:
-    counts, flags = dict(record.counts), dict(record.flags)
-    return Model(
-        record.name,
-        record.title,
-        record.aliases,
-        source=record.source,
-        where=record.where,
-        status=record.status,
-        facts=record.facts,
-        gated=flags["gated"],
-        tied_embeddings=flags["tied_embeddings"],
-        final_norm=flags["final_norm"],
-        **counts,
-    )

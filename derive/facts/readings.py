@@ -1,17 +1,15 @@
-"""Frozen records of the catalogue: sources, readings, facts, profiles, chips and models."""
+"""Sources, the readings of a fact in them, and how a profile picks one reading of each fact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
 import sympy as sp
 
-from derive.facts.checks import typed
 from derive.facts.keys import FactKey
-from derive.notation.errors import FactError, UnknownName, unknown
+from derive.notation.errors import FactError, unknown
 from derive.notation.quantity import Quantity, Status
 
 READING_STATUSES: tuple[Status, ...] = ("published", "derived", "provisional", "assumed")
@@ -65,10 +63,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact of one chip or model: its declaration and every reading of it, in file order."""
+    """A fact of one chip or model, its owner: the declaration and every reading, in file order."""
 
     key: FactKey
-    of: str
+    owner: str
     readings: tuple[Reading, ...]
 
     def reading(self, key: str) -> Reading:
@@ -77,7 +75,7 @@ class Fact:
             if reading.key == key:
                 return reading
         known = [reading.key for reading in self.readings]
-        raise unknown(f"reading of {self.key.name} of {self.of}", key, known)
+        raise unknown(f"reading of {self.key.name} of {self.owner}", key, known)
 
     def quantity(self, reading: Reading) -> Quantity:
         """A reading of this fact as a leaf quantity named after the fact's symbol, or its key.
@@ -86,13 +84,13 @@ class Fact:
         """
         if isinstance(reading.value, tuple):
             shape = "x".join(map(str, reading.value))
-            raise FactError(f"{self.key.name} of {self.of} is the shape {shape}, not a number")
+            raise FactError(f"{self.key.name} of {self.owner} is the shape {shape}, not a number")
         symbol = self.key.symbol
         return Quantity(
             reading.value,
             self.key.unit,
             self.key.name if symbol is None else symbol.name,
-            of=self.of,
+            owner=self.owner,
             source=reading.source,
             where=reading.where,
             basis=reading.basis,
@@ -114,81 +112,13 @@ class Profile:
     file: str = field(compare=False, default="")
 
 
-@dataclass(frozen=True)
-class ChipRecord:
-    """A chip as a file states it. `prefer` orders its sources where a profile has no opinion."""
-
-    name: str
-    title: str
-    aliases: tuple[str, ...]
-    facts: tuple[Fact, ...]
-    prefer: tuple[str, ...] = ()
-    file: str = field(compare=False, default="")
-
-    def fact(self, key: str) -> Fact | None:
-        """The fact named `key`, or None where the chip has no reading of it."""
-        return next((fact for fact in self.facts if fact.key.name == key), None)
-
-
-@dataclass(frozen=True)
-class ModelRecord:
-    """A model as a file states it: its shape, where that was read, and other facts."""
-
-    name: str
-    title: str
-    aliases: tuple[str, ...]
-    counts: tuple[tuple[str, int], ...]
-    flags: tuple[tuple[str, bool], ...]
-    source: str
-    where: str
-    status: Status
-    facts: tuple[Fact, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Catalogue:
-    """Everything read from the data files: sources, chips, models and profiles, by name."""
-
-    sources: Mapping[str, Source] = field(default_factory=dict)
-    chips: Mapping[str, ChipRecord] = field(default_factory=dict)
-    models: Mapping[str, ModelRecord] = field(default_factory=dict)
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
-
-    def chip(self, name: str) -> ChipRecord:
-        """The chip of that name or alias; raises UnknownName, offering names and aliases."""
-        typed(name, "a chip's name", "tpu-v5p")
-        found = next((c for c in self.chips.values() if name == c.name or name in c.aliases), None)
-        if found is None:
-            raise _unknown("chip", name, self.chips.values())
-        return found
-
-    def model(self, name: str) -> ModelRecord:
-        """The model of that name or alias; raises UnknownName, offering names and aliases."""
-        typed(name, "a model's name", "llama-3-70b")
-        found = next((m for m in self.models.values() if name == m.name or name in m.aliases), None)
-        if found is None:
-            raise _unknown("model", name, self.models.values())
-        return found
-
-
-def _unknown(kind: str, name: str, records: Iterable[ChipRecord | ModelRecord]) -> UnknownName:
-    return unknown(kind, name, names(records))
-
-
-def names(records: Iterable[ChipRecord | ModelRecord]) -> Iterator[str]:
-    """The names and aliases of records, each record's own name first."""
-    for record in records:
-        yield record.name
-        yield from record.aliases
-
-
 def choose(fact: Fact, profile: Profile, prefer: tuple[str, ...] = ()) -> Reading:
     """The one reading of `fact` that `profile` picks.
 
     An explicit pick wins; else the first source of the profile's order, then of `prefer`, that has
     a reading; else the only reading. Raises FactError where several are left to choose from.
     """
-    wanted = dict(profile.picks).get(f"{fact.of}.{fact.key.name}")
+    wanted = dict(profile.picks).get(f"{fact.owner}.{fact.key.name}")
     if wanted is not None:
         return fact.reading(wanted)
     by_key = {reading.key: reading for reading in fact.readings}
@@ -200,6 +130,6 @@ def choose(fact: Fact, profile: Profile, prefer: tuple[str, ...] = ()) -> Readin
     raise FactError(
         f"expected one reading, found {', '.join(by_key)}, "
         f"and profile {profile.name} prefers none; "
-        f'name one under [profiles.{profile.name}.picks] "{fact.of}.{fact.key.name}", '
-        f"or in prefer of [chips.{fact.of}]"
+        f'name one under [profiles.{profile.name}.picks] "{fact.owner}.{fact.key.name}", '
+        f"or in prefer of [chips.{fact.owner}]"
     )

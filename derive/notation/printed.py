@@ -13,9 +13,18 @@ from typing import Literal
 
 import sympy as sp
 
+from derive.notation.digits import (
+    BINARY,
+    SI,
+    SMALL,
+    Exact,
+    fixed,
+    fraction,
+    grouped,
+    magnitude,
+    rounded,
+)
 from derive.notation.errors import DeriveError, UnitError, quoted
-from derive.notation.rounding import Exact, fixed, fraction, grouped, magnitude, rounded
-from derive.notation.typed_number import BINARY, SI, SMALL
 from derive.notation.units import Unit, one, parameter, second
 
 MINUS = "\u2212"

@@ -13,11 +13,11 @@ from typing import Literal
 
 import sympy as sp
 
-from derive.notation import typed_number
+from derive.notation import digits
 from derive.notation.errors import DeriveError, UnitError
-from derive.notation.plain import text
 from derive.notation.printed import shown, shown_tex
 from derive.notation.symbols import meaning, rank, unit_of_symbol, vocabulary
+from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
 Status = Literal["published", "derived", "provisional", "assumed", "given"]
@@ -28,15 +28,16 @@ STATUSES: tuple[Status, ...] = ("published", "derived", "provisional", "assumed"
 class Quantity:
     """An exact number with its unit and its origin.
 
-    `of` names what it belongs to (a chip, a model), `source` the citation key, `where` the place in
-    that source, `basis` what is counted (one-way per link, bidirectional per axis, ...). `formula`
-    and `inputs` are set on a derived quantity: each input is the symbol's name and its quantity.
+    `owner` names what it belongs to (a chip, a model), `source` the citation key, `where` the place
+    in that source, `basis` what is counted (one-way per link, bidirectional per axis, ...).
+    `formula` and `inputs` are set on a derived quantity: each input is the symbol's name and its
+    quantity.
     """
 
     value: sp.Expr
     unit: Unit = one
     name: str = ""
-    of: str = ""
+    owner: str = ""
     source: str = ""
     where: str = ""
     basis: str = ""
@@ -97,18 +98,18 @@ def number(
     *,
     source: str = "",
     status: Status = "given",
-    of: str = "",
+    owner: str = "",
     basis: str = "",
 ) -> Quantity:
     """A leaf: a number that an author or a user states. Decimal text is taken exactly."""
     exact = value if isinstance(value, sp.Rational) else _rational(value)
-    return Quantity(exact, unit, name, of=of, source=source, basis=basis, status=status)
+    return Quantity(exact, unit, name, owner, source, basis=basis, status=status)
 
 
 def _rational(value: int | str | Fraction) -> sp.Rational:
     if isinstance(value, float):
         raise DeriveError(f"floats are inexact: write {value!r} as text or as a fraction")
-    fraction = typed_number.exact(value) if isinstance(value, str) else Fraction(value)
+    fraction = digits.exact(value) if isinstance(value, str) else Fraction(value)
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 
@@ -131,8 +132,8 @@ def evaluated(
         check_label(s, values[s])
     exact = expr.xreplace({s: values[s].value for s in symbols})
     inputs = tuple((s.name, values[s]) for s in symbols)
-    found = unit if unit is not None else _folded(expr)
-    return Quantity(exact, found, name, formula=text(expr), inputs=inputs)
+    folded = _folded(expr) if unit is None else unit
+    return Quantity(exact, folded, name, formula=text(expr), inputs=inputs)
 
 
 def glossed(symbols: Iterable[sp.Symbol]) -> str:
@@ -140,16 +141,15 @@ def glossed(symbols: Iterable[sp.Symbol]) -> str:
     return ", ".join(f"{s.name} ({meaning(s).gloss})" for s in symbols)
 
 
-def check_label(of: sp.Symbol, value: Quantity) -> None:
+def check_label(letter: sp.Symbol, value: Quantity) -> None:
     """Raise UnitError where a value's unit is not the symbol's: sequences for tokens, and so on.
 
     A pure number is accepted for a symbol that has only labels.
     """
-    expected = unit_of_symbol(of)
-    if value.unit.dimension != expected.dimension:
-        raise UnitError(f"{of.name} ({meaning(of).gloss}): expected {expected}, found {value.unit}")
-    if value.unit.labels and value.unit.labels != expected.labels and expected.labels:
-        raise UnitError(f"{of.name} ({meaning(of).gloss}): expected {expected}, found {value.unit}")
+    expected, unit = unit_of_symbol(letter), value.unit
+    unlike = unit.labels and unit.labels != expected.labels and expected.labels
+    if unit.dimension != expected.dimension or unlike:
+        raise UnitError(f"{glossed([letter])}: expected {expected}, found {unit}")
 
 
 def _folded(expr: sp.Expr) -> Unit:
@@ -181,12 +181,8 @@ def _combined(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Qu
         "+": (left.value + other.value, left.unit),
         "-": (left.value - other.value, left.unit),
     }[sign]
-    names = [_label(left, "a"), _label(other, "b")]
+    names = [left.name or "a", other.name or "b"]
     if names[0] == names[1]:
-        names = [f"{names[0]}[{left.of or 1}]", f"{names[1]}[{other.of or 2}]"]
+        names = [f"{names[0]}[{left.owner or 1}]", f"{names[1]}[{other.owner or 2}]"]
     inputs = ((names[0], left), (names[1], other))
     return Quantity(value, unit, formula=f"{names[0]} {sign} {names[1]}", inputs=inputs)
-
-
-def _label(of: Quantity, fallback: str) -> str:
-    return of.name or fallback

@@ -55,20 +55,21 @@ def symbol(name: str, unit: Unit, gloss: str, *, tex: str | None = None, role: s
         raise DeriveError(f"symbol {name} is declared already: {_vocabulary[name].gloss}")
     if not gloss.strip():
         raise DeriveError(f"symbol {name} needs a gloss")
-    made = sp.Symbol(name, positive=True)
-    _vocabulary[name] = Meaning(made, unit, gloss, tex or name, role)
-    return made
+    declared = sp.Symbol(name, positive=True)
+    _vocabulary[name] = Meaning(declared, unit, gloss, tex or name, role)
+    return declared
 
 
-def meaning(of: sp.Symbol) -> Meaning:
+def meaning(letter: sp.Symbol) -> Meaning:
     """The meaning of a symbol of the vocabulary; raises UnknownName for any other symbol."""
-    known = _vocabulary.get(of.name)
+    name = letter.name
+    known = _vocabulary.get(name)
     if known is None:
-        raise unknown("symbol", of.name, _vocabulary)
-    if known.symbol != of:
+        raise unknown("symbol", name, _vocabulary)
+    if known.symbol != letter:
         raise UnknownName(
-            f"this {of.name} is not the vocabulary's, which is positive: use derive's {of.name} "
-            f"or Symbol({of.name!r}, positive=True)"
+            f"this {name} is not the vocabulary's, which is positive: use derive's {name} "
+            f"or Symbol({name!r}, positive=True)"
         )
     return known
 
@@ -99,18 +100,18 @@ def vocabulary() -> Mapping[str, Meaning]:
     return dict(_vocabulary)
 
 
-def rank(of: sp.Symbol) -> tuple[int, str]:
+def rank(letter: sp.Symbol) -> tuple[int, str]:
     """Where a symbol stands in the order of declaration; a user's own mesh axes and undeclared
     symbols come last, by name."""
-    known = _vocabulary.get(of.name)
+    known = _vocabulary.get(letter.name)
     if known is None or known.role == "axis":
-        return (sys.maxsize, of.name)
-    return (list(_vocabulary).index(of.name), of.name)
+        return (sys.maxsize, letter.name)
+    return (list(_vocabulary).index(letter.name), letter.name)
 
 
-def unit_of_symbol(of: sp.Symbol) -> Unit:
+def unit_of_symbol(letter: sp.Symbol) -> Unit:
     """The unit of a symbol, labels included; raises UnknownName for an undeclared one."""
-    return meaning(of).unit
+    return meaning(letter).unit
 
 
 # --- the dimensions of tensors

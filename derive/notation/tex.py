@@ -1,7 +1,7 @@
-"""Formulas as TeX that GitHub prints, and as plain text that `parse.expression` reads back.
+"""Formulas as TeX that GitHub prints, with `text` for those who show both.
 
-In both, symbols stand in the order of the vocabulary; in TeX the counts of torus axes go first, as
-the literature has it.
+Symbols stand in the order of the vocabulary; the counts of torus axes go first, as the literature
+has it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any, Literal
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
+from derive.notation.digits import grouped
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.plain import text
-from derive.notation.products import Factor, product, terms
-from derive.notation.rounding import grouped
 from derive.notation.symbols import rank, vocabulary
+from derive.notation.text import Factor, quotient, summed, terms, text
 
 __all__ = ["block", "inline", "tex", "text"]
 
@@ -36,9 +35,9 @@ _EATEN = re.compile(r"[})\]]_|\\[\\{},;:!%#_|]|\*|\]\(|<[A-Za-z/!]")
 _RELATIONS = {"==": "=", ">=": r"\geq", "<=": r"\leq", ">": ">", "<": "<", "!=": r"\neq"}
 
 
-def _order(of: sp.Symbol) -> tuple[object, ...]:
-    known = vocabulary().get(of.name)
-    return (known is None or known.role != "network", rank(of))
+def _order(letter: sp.Symbol) -> tuple[object, ...]:
+    known = vocabulary().get(letter.name)
+    return (known is None or known.role != "network", rank(letter))
 
 
 class _Printer(LatexPrinter):  # type: ignore[misc]
@@ -67,14 +66,7 @@ class _Printer(LatexPrinter):  # type: ignore[misc]
         raise DeriveError(f"write the cases as separate formulas: {quoted(expr)}")
 
     def _print_Add(self, expr: sp.Add, order: object = None) -> str:
-        shown = ""
-        for term in terms(expr, _order):
-            part = str(self._print(term))
-            if not shown:
-                shown = part
-            else:
-                shown += f" - {part[1:].lstrip()}" if part.startswith("-") else f" + {part}"
-        return shown
+        return summed([str(self._print(term)) for term in terms(expr, _order)])
 
     def _print_Mul(self, expr: sp.Mul) -> str:
         return self._product(expr)
@@ -95,7 +87,7 @@ class _Printer(LatexPrinter):  # type: ignore[misc]
     def _product(self, expr: sp.Expr) -> str:
         if expr.is_Pow and not expr.exp.is_Rational:
             return rf"{self._based(expr.base)}^{{{self._print(expr.exp)}}}"
-        parts = product(expr, _order)
+        parts = quotient(expr, _order)
         above, below = self._joined(*parts.top), self._joined(*parts.bottom)
         over, under = self._joined(*parts.root_top), self._joined(*parts.root_bottom)
         beside = ""
@@ -164,11 +156,11 @@ def checked(source: str) -> str:
     """The same TeX, if GitHub prints it; raises DeriveError naming what it would reject."""
     if len(source) > MAX_LENGTH:
         raise DeriveError(f"TeX of {len(source)} characters, the limit is {MAX_LENGTH}")
-    if found := _DENIED.search(source):
-        raise DeriveError(f"GitHub does not allow {found[0]} in math: {quoted(source)}")
-    if found := re.search(r"[`$|]", source):
-        hint = r" (write \vert, \lvert or \rvert)" if found[0] == "|" else ""
-        raise DeriveError(f"no {found[0]} inside math{hint}: {quoted(source)}")
+    if match := _DENIED.search(source):
+        raise DeriveError(f"GitHub does not allow {match[0]} in math: {quoted(source)}")
+    if match := re.search(r"[`$|]", source):
+        hint = r" (write \vert, \lvert or \rvert)" if match[0] == "|" else ""
+        raise DeriveError(f"no {match[0]} inside math{hint}: {quoted(source)}")
     bare = re.sub(r"\\.", "", source, flags=re.DOTALL)
     if bare.count("{") != bare.count("}"):
         raise DeriveError(f"unbalanced braces in TeX: {quoted(source)}")
@@ -210,6 +202,6 @@ def _known(dialect: str) -> None:
 
 
 def _uneaten(source: str) -> str:
-    if found := _EATEN.search(source):
-        raise DeriveError(f"between dollars Markdown eats {found[0]!r}: {quoted(source)}")
+    if match := _EATEN.search(source):
+        raise DeriveError(f"between dollars Markdown eats {match[0]!r}: {quoted(source)}")
     return source

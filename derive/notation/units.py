@@ -3,10 +3,12 @@
 Labels (token, sequence, chip, way, ...) tell apart what has no dimension. They are printed, and a
 value in sequences is refused where tokens are meant, but they do not enter the dimensional fold:
 the mixed strategy adds 4DF/Y and 4BD/X, so a batch in tokens and a width must share a unit.
+Units are read here as people type them, too: "GB/s", "tokens per chip", "FLOP/byte".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +16,8 @@ from functools import lru_cache
 
 import sympy as sp
 
-from derive.notation.errors import UnitError, quoted, unknown
+from derive.notation.digits import PREFIXES, SMALL
+from derive.notation.errors import UnitError, nearest, quoted, unknown
 
 BASES = ("FLOP", "byte", "second")
 LABELS = (
@@ -163,30 +166,94 @@ def expect_unit(
     expr: sp.Expr, expected: Unit, unit_of_symbol: Callable[[sp.Symbol], Unit], where: str
 ) -> None:
     """Raise UnitError unless `expr` has the dimension of `expected`."""
-    found = unit_of(expr, unit_of_symbol, where)
-    if found != expected.dimension:
-        raise UnitError(f"{where}: expected {expected.dimension}, found {found}, in {expr}")
+    dimension = unit_of(expr, unit_of_symbol, where)
+    if dimension != expected.dimension:
+        raise UnitError(f"{where}: expected {expected.dimension}, found {dimension}, in {expr}")
 
 
 def _place(where: str) -> str:
     return f"{where}: " if where else ""
 
 
-def _pure(found: Unit, node: sp.Basic, where: str) -> Unit:
-    if not found.dimensionless:
-        raise UnitError(f"{_place(where)}{node} takes a number without unit, found {found}")
+def _pure(unit: Unit, node: sp.Basic, where: str) -> Unit:
+    if not unit.dimensionless:
+        raise UnitError(f"{_place(where)}{node} takes a number without unit, found {unit}")
     return one
 
 
 def _alike(node: sp.Basic, fold: Callable[[sp.Basic], Unit], where: str) -> Unit:
-    found = {term: fold(term) for term in node.args}
-    units = set(found.values())
-    if len(units) > 1:
+    units = {term: fold(term) for term in node.args}
+    if len(set(units.values())) > 1:
         # Sorted by their text so that the message is the same under every hash seed.
-        first, *others = sorted(found, key=str)
-        other = next(term for term in others if found[term] != found[first])
+        first, *others = sorted(units, key=str)
+        other = next(term for term in others if units[term] != units[first])
         raise UnitError(
             f"{_place(where)}{type(node).__name__} of unlike terms: "
-            f"{first} is {found[first]}, {other} is {found[other]}"
+            f"{first} is {units[first]}, {other} is {units[other]}"
         )
-    return units.pop()
+    return units.popitem()[1]
+
+
+# --- as people type them
+
+_TYPED: dict[str, Unit] = {
+    "FLOP": flop, "FLOPs": flop, "byte": byte, "bytes": byte, "B": byte,
+    "second": second, "seconds": second, "s": second,
+}  # fmt: skip
+_TYPED |= {form: label(name) for name in LABELS for form in (name, plural(name))}
+_BITS = re.compile(r"[kMGTPE]?i?(?:b|bps|bits?|bit/s)")
+_PER_SECOND = re.compile(r"([kMGTPE]?)(?:FLOPS|flops)")
+# What a prefix may stand before: nobody means a kilo-token by "ktoken", but "k tokens" is read.
+_LARGE = ("B", "byte", "bytes", "FLOP", "FLOPs")
+
+
+def typed_unit(text: str) -> tuple[Fraction, Unit]:
+    """The unit in `text` and how many of it the prefixes make: (10**9, byte/second) for "GB/s".
+
+    Factors are joined by a space or `*`, divided by `/` or "per", raised by `^`. An empty text is
+    the pure number. Raises UnitError for an unknown unit, offering the nearest.
+    """
+    if len(text) > 100:
+        raise UnitError(f"a unit of more than 100 characters: {quoted(text)}")
+    scale, unit = Fraction(1), one
+    if text.strip() in ("", "1"):
+        return scale, unit
+    for index, part in enumerate(re.split(r" *(?:/|\bper\b) *", text.strip())):
+        if index == 0 and part in ("", "1"):
+            continue
+        for word in re.split(r"[ *·]+", part):
+            factor, factor_unit = _factor(word, text)
+            scale = scale / factor if index else scale * factor
+            unit = unit / factor_unit if index else unit * factor_unit
+    return scale, unit
+
+
+def _factor(word: str, text: str) -> tuple[Fraction, Unit]:
+    name, _, raised = word.partition("^")
+    power = Fraction(int(raised)) if re.fullmatch(r"-?[1-9]", raised) else Fraction(1)
+    if raised and power == 1 and raised != "1":
+        raise UnitError(
+            f"expected a whole power in the unit {quoted(text)}, found {quoted(raised)}"
+        )
+    scale, base = _prefixed(name, text)
+    return Fraction(scale ** int(power)), base**power
+
+
+def _prefixed(name: str, text: str) -> tuple[Fraction, Unit]:
+    if name in _TYPED:
+        return Fraction(1), _TYPED[name]
+    for prefix, scale in PREFIXES.items():
+        if name.startswith(prefix) and name[len(prefix) :] in _LARGE:
+            return scale, _TYPED[name[len(prefix) :]]
+    small = SMALL | {"u": SMALL["µ"]}
+    if len(name) == 2 and name[1] == "s" and name[0] in small:
+        return small[name[0]], second
+    if _BITS.fullmatch(name):
+        raise UnitError(f"{quoted(text)} is in bits: divide by 8 and write B, kB, GB, ...")
+    if match := _PER_SECOND.fullmatch(name):
+        raise UnitError(
+            f"write {match[1]}FLOP for a count or {match[1]}FLOP/s for a rate: {quoted(text)}"
+        )
+    close = nearest(name, _TYPED)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(BASES + LABELS)}"
+    raise UnitError(f"unknown unit {quoted(name)} in {quoted(text)}; {hint}")

@@ -14,9 +14,9 @@ from derive.cost.assumptions import Assumptions
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.parse import quantity as parsed_quantity
 from derive.notation.printed import printed, shown, significant
 from derive.notation.quantity import Quantity, check_label, evaluated, number
+from derive.notation.read import quantity as parsed_quantity
 from derive.notation.units import Unit
 from derive.solve.bounds import Answered, Bound, Side
 
@@ -161,7 +161,7 @@ def input_lines(*quantities: Quantity) -> list[str]:
 def origin(quantity: Quantity) -> str:
     """Where a leaf comes from: chip or model, basis, source and status, in brackets."""
     basis = quantity.basis.split(":")[0].split(";")[0]
-    parts = [quantity.of, basis, f"[{quantity.source}]" if quantity.source else ""]
+    parts = [quantity.owner, basis, f"[{quantity.source}]" if quantity.source else ""]
     parts.append(quantity.status)
     return f"({', '.join(p for p in parts if p)})"
 

@@ -200,9 +200,11 @@ def bounded_text(side: Side) -> str:
 def _tree(answer: Quantity, depth: int = 1) -> list[str]:
     lines = []
     for name, given in answer.inputs:
-        origin = given.formula or ", ".join(x for x in (given.of, given.source, given.status) if x)
+        origin = given.formula or ", ".join(
+            x for x in (given.owner, given.source, given.status) if x
+        )
         lines.append(f"{'  ' * depth}{name} = {shown(given.value, given.unit)} ({origin})")
-        if given.formula and given.inputs and not given.of:  # facts have trees of their own
+        if given.formula and given.inputs and not given.owner:  # facts have trees of their own
             lines += _tree(given, depth + 1)
     return lines
 

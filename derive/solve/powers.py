@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.notation.errors import NotClosedForm
-from derive.notation.plain import text
+from derive.notation.text import text
 
 
 def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]:

@@ -33,8 +33,8 @@ def facts_of(
         if "exact_parameters" not in assumptions:
             found |= _rounded_parameters(model)
         tables = 1 if model.tied_embeddings else 2
-        found[v.n_V] = number(tables, name="n_V", of=model.name)
-        found[v.n_F] = number(model.feed_forward_matrices, name="n_F", of=model.name)
+        found[v.n_V] = number(tables, name="n_V", owner=model.name)
+        found[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
     for symbol, value in assumptions.constants.items():
         unit = v.unit_of_symbol(symbol)
         found[symbol] = number(value, unit, symbol.name, status="assumed")

@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from derive.book.build import main
+
+# Random tests draw the same examples on every run, and no slow machine fails them.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
 
 FIGURES = """
 from derive.book import *

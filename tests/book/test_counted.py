@@ -3,7 +3,7 @@
 import pytest
 
 from derive.book.counted import clash
-from derive.notation.literals import literal
+from derive.book.literals import literal
 from derive.notation.units import Unit, byte, chip, day, flop, one, parameter, second, token, way
 
 

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.parse import expression
+from derive.notation.read import expression
 
 # By hand: v5p has 459 TFLOP/s and 180 GB/s per axis; LLaMA-3-70B is 28,672 wide with 80 layers.
 C, W, F, L = 459e12, 180e9, 28672, 80

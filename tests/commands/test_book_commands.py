@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from derive.notation.parse import expression
+from derive.notation.read import expression
 
 FIGURES = """
 from derive.book import *

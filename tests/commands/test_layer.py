@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from derive.notation.parse import expression
+from derive.notation.read import expression
 
 MOVE = {"collective", "tensor", "axis", "array_bytes", "bytes", "sent_bytes", "critical"}
 COLLECTIVES = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "load"}

@@ -8,7 +8,7 @@ import pytest
 
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import step_assumptions
-from derive.notation.parse import expression
+from derive.notation.read import expression
 
 
 @pytest.mark.parametrize("name", ["notebook", "default"])

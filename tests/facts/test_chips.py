@@ -82,7 +82,7 @@ def test_statuses():
 
 def test_a_quantity_carries_its_origin():
     found = facts.chip("tpu-v5p", profile="vendor").quantity("ici_axis")
-    assert (found.name, found.of, found.source, found.unit) == (
+    assert (found.name, found.owner, found.source, found.unit) == (
         "W",
         "tpu-v5p",
         "D-v5p",

@@ -11,7 +11,7 @@ from math import prod
 import pytest
 
 from derive import facts
-from derive.facts.formulas import formula
+from derive.facts.derived import formula
 from derive.facts.keys import CHIP_FACTS
 from derive.facts.readings import choose
 
@@ -62,7 +62,7 @@ def test_a_profile_may_not_depend_on_the_order_of_the_readings():
     for profile in catalogue.profiles.values():
         for chip in catalogue.chips.values():
             for fact in chip.facts:
-                turned = type(fact)(fact.key, fact.of, fact.readings[::-1])
+                turned = type(fact)(fact.key, fact.owner, fact.readings[::-1])
                 assert choose(turned, profile) == choose(fact, profile)
 
 
@@ -81,7 +81,7 @@ def results(node, fact, source):
         sides = results(node.left, fact, source), results(node.right, fact, source)
         return {OPERATORS[type(node.op)](a, b) for a, b in product(*sides)}
     chip, key = (
-        (node.value.id, node.attr) if isinstance(node, ast.Attribute) else (fact.of, node.id)
+        (node.value.id, node.attr) if isinstance(node, ast.Attribute) else (fact.owner, node.id)
     )
     readings = facts.shipped().chips[chip].fact(key).readings
     own = [r for r in readings if r.source == source] or readings
@@ -99,7 +99,8 @@ def test_a_derived_value_follows_from_its_formula(fact, reading):
     assert results(tree, fact, reading.source) == {exact(reading)}
     read = formula(reading.formula)
     named = [
-        facts.shipped().chips[name.of or fact.of].fact(name.fact).readings for name in read.names
+        facts.shipped().chips[name.owner or fact.owner].fact(name.fact).readings
+        for name in read.names
     ]
     own = [[r for r in rs if r.source == reading.source] or rs for rs in named]
     found = {

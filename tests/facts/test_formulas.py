@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derive import facts
-from derive.facts.formulas import Formula, FormulaFault, Name, formula
+from derive.facts.derived import FactName, FormulaFault, Postfix, formula
 from derive.notation.errors import FactError
 
 HEAD = """\
@@ -281,12 +281,12 @@ def test_a_formula_means_what_it_means_in_python(text):
 @given(st.text(alphabet="ab1.e_-+*/() ٣\"'[", max_size=30))
 def test_any_text_is_read_or_told(text):
     try:
-        assert isinstance(formula(text), Formula)
+        assert isinstance(formula(text), Postfix)
     except FormulaFault as fault:
-        assert fault.expected and fault.found
+        assert fault.expected and fault.instead
 
 
 def test_names():
     assert formula("a-b * tpu-v5p.c_d").steps == (
-        Name("", "a"), Name("", "b"), Name("tpu-v5p", "c_d"), "*", "-",
+        FactName("", "a"), FactName("", "b"), FactName("tpu-v5p", "c_d"), "*", "-",
     )  # fmt: skip

@@ -76,7 +76,7 @@ def test_the_count_can_be_traced_to_a_source(name):
     assert {leaf.name for leaf in leaves} == {"D", "F", "K", "H", "L", "V", "heads"}
     for leaf in leaves:
         assert facts.source(leaf.source).key == leaf.source
-        assert leaf.status == "published" and leaf.of == name
+        assert leaf.status == "published" and leaf.owner == name
 
 
 @pytest.mark.parametrize("name", facts.models())

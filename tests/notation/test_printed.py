@@ -8,13 +8,12 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from derive.book.claims import holds
+from derive.book.literals import literal, literal_value
 from derive.notation import printed as p
-from derive.notation.claims import holds
+from derive.notation.digits import BINARY, PREFIXES, SI, fraction, magnitude, multiple
 from derive.notation.errors import DeriveError, UnitError
-from derive.notation.literals import literal, literal_value
 from derive.notation.printed import Rule, printed, printed_tex
-from derive.notation.rounding import fraction, magnitude, multiple
-from derive.notation.typed_number import BINARY, PREFIXES, SI
 from derive.notation.units import byte, chip, day, flop, label, one, parameter, second, token
 
 Q = Fraction

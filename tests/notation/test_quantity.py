@@ -10,8 +10,8 @@ from derive.notation.quantity import Quantity, check_label, evaluated, number
 from derive.notation.symbols import B, C, D, F, W, X, alpha, e
 from derive.notation.units import byte, chip, flop, one, second, sequence, token
 
-PEAK = number("4.59e14", flop / second, "C", of="tpu-v5p", source="SB5", status="published")
-LINK = number("1.8e11", byte / second, "W", of="tpu-v5p", source="SB5", status="published")
+PEAK = number("4.59e14", flop / second, "C", owner="tpu-v5p", source="SB5", status="published")
+LINK = number("1.8e11", byte / second, "W", owner="tpu-v5p", source="SB5", status="published")
 
 
 def test_arithmetic_is_exact_and_carries_units() -> None:
@@ -104,7 +104,7 @@ def test_named_keeps_the_dimension() -> None:
 
 def test_quantities_are_values() -> None:
     assert (
-        number(459 * 10**12, flop / second, "C", of="tpu-v5p", source="SB5", status="published")
+        number(459 * 10**12, flop / second, "C", owner="tpu-v5p", source="SB5", status="published")
         == PEAK
     )
     assert hash(PEAK) == hash(Quantity(**vars(PEAK)))

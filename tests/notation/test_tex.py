@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.notation.errors import DeriveError, UnknownName
-from derive.notation.parse import expression
+from derive.notation.read import expression
 from derive.notation.symbols import (
     M_X,
     M_Y,

@@ -111,7 +111,7 @@ def test_alpha_goes_down_to_its_sources() -> None:
     alpha = dict(MIXED.on(V5P, **CASE).quantity.inputs)["alpha"]
     assert (alpha.value, alpha.formula, alpha.status) == (2550, "C/W", "derived")
     (rate, bandwidth) = alpha.leaves()
-    assert (rate.name, rate.value, rate.of) == ("C", 459 * 10**12, "tpu-v5p")
+    assert (rate.name, rate.value, rate.owner) == ("C", 459 * 10**12, "tpu-v5p")
     assert (bandwidth.name, bandwidth.value) == ("W", 18 * 10**10)
     for leaf in (rate, bandwidth):
         assert leaf.source and leaf.status == "published"
@@ -135,7 +135,7 @@ def test_the_callers_value_comes_before_those_of_chip_and_model() -> None:
     assert found.value == sp.Rational(2550**2, 2 * 8192)
     assert threshold(fsdp, v.B / v.X).on(V5P, C=360 * 10**12).value == 2000
     both = values_from([V5P, LLAMA], {"W": 10**9}, MIXED.assumptions)
-    assert both[v.W].status == "given" and both[v.C].of == "tpu-v5p"
+    assert both[v.W].status == "given" and both[v.C].owner == "tpu-v5p"
 
 
 def test_a_bound_without_symbols_left() -> None:

@@ -176,7 +176,7 @@ def test_it_shows_as_text_and_as_mathematics() -> None:
 def test_an_answer_has_its_inputs_and_assumptions() -> None:
     answer = threshold(context_ring, v.T_r, "notebook").on(H100, LLAMA, tp=8, cp=2)
     inputs = dict(answer.quantity.inputs)
-    assert inputs["C"].of == "h100-sxm" and inputs["K"].of == "llama-3-70b"
+    assert inputs["C"].owner == "h100-sxm" and inputs["K"].owner == "llama-3-70b"
     assert dict(inputs["W_cp"].inputs)["W_dcn"].value == inputs["W_cp"].value
     assert answer.described["name"] == "notebook"
     assert answer.described["form"].startswith("large-n")

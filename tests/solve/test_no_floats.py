@@ -162,4 +162,4 @@ def test_the_check_lets_pass() -> None:
 
 def test_the_sources_are_found() -> None:
     names = {path.relative_to(PACKAGE).as_posix() for path in SOURCES}
-    assert {"solve/threshold.py", "cost/network.py", "notation/parse.py"} <= names
+    assert {"solve/threshold.py", "cost/network.py", "notation/read.py"} <= names

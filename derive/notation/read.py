@@ -1,29 +1,32 @@
-"""The one parser of typed text: command lines, TOML and audit files go through here.
+"""What people type: values such as "180 GB/s", assignments, and expressions.
 
-It knows numbers, declared symbols, + - * / ** ^ and a short list of functions, bounds the size of
-everything, and refuses the rest. No text ever reaches SymPy, whose own parsers execute it.
+Command lines, TOML and audit files go through here. Expressions have numbers, declared symbols,
++ - * / ** ^ and a short list of functions; the size of everything is bounded, and the rest is
+refused. No text ever reaches SymPy, whose own parsers execute it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 
 import sympy as sp
 
-from derive.notation import typed_number
-from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.symbols import find
-from derive.notation.typed_quantity import assignment, quantity
-
-__all__ = ["FUNCTIONS", "assignment", "expression", "quantity", "ratio"]
+from derive.notation import digits
+from derive.notation.errors import DeriveError, UnitError, quoted, unknown
+from derive.notation.quantity import Quantity, number
+from derive.notation.symbols import find, meaning, vocabulary
+from derive.notation.units import Unit, byte, one, sequence, token, typed_unit
 
 MAX_LENGTH = 500
+MAX_VALUE_LENGTH = 200
 MAX_DEPTH = 30
 MAX_POWER = 100
 MAX_ROOT = 12
 MAX_BITS = 1000
 MAX_ARGUMENTS = 12
+LARGEST = Fraction(10) ** 40
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
@@ -32,8 +35,8 @@ _TOKEN = re.compile(
 _TYPOGRAPHY = str.maketrans({"−": "-", "×": "*", "·": "*"})
 
 
-def _log2(of: sp.Expr) -> sp.Expr:
-    return sp.log(of, 2)
+def _log2(argument: sp.Expr) -> sp.Expr:
+    return sp.log(argument, 2)
 
 
 FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
@@ -43,13 +46,99 @@ FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
 _MANY = ("min", "max", "Min", "Max")
 
 
+# --- values
+
+
+def quantity(text: str, expected: Unit | None = None, name: str = "") -> Quantity:
+    """The positive quantity that `text` states, exactly, in base units: 180000000000 byte/second.
+
+    A bare number is in the expected base unit. Raises UnitError for a unit
+    other than the expected one (tokens and sequences are told apart), DeriveError for what is no
+    number, is not positive, or is 1e40 and more or 1e-40 and less.
+    """
+    try:
+        value, unit = _value(text, expected)
+    except DeriveError as error:
+        known = vocabulary().get(name)
+        called = f"{name} ({known.gloss})" if known else (name or "value")
+        raise type(error)(f"{called}: {error}") from None
+    return number(value, unit, name)
+
+
+def assignment(text: str) -> tuple[sp.Symbol, Quantity]:
+    """The symbol and the value of "NAME=VALUE", such as "W=180 GB/s".
+
+    Raises UnknownName for an undeclared symbol, and what `quantity` raises.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise DeriveError(f"expected NAME=VALUE, found {quoted(text)}")
+    symbol = find(name.strip())
+    return symbol, quantity(value, meaning(symbol).unit, symbol.name)
+
+
+def _value(text: str, expected: Unit | None) -> tuple[Fraction, Unit]:
+    if len(text) > MAX_VALUE_LENGTH:
+        raise DeriveError(f"a value of {len(text)} characters, the limit is {MAX_VALUE_LENGTH}")
+    core = " ".join(text.split())
+    if (share := re.fullmatch(r"([0-9]{1,18})/([1-9][0-9]{0,17})", core)) and int(share[1]):
+        bare = Fraction(int(share[1]), int(share[2]))
+        return bare, one if expected is None else expected
+    written = digits.numeral(core)
+    if written is None:
+        raise DeriveError(f"expected a positive number, found {quoted(text)}")
+    value, rest = written.value, core[len(written.text) :]
+    if re.match(r"[0-9.,_(*^+\-−]", rest):
+        raise DeriveError(f"expected a number and a unit, found {quoted(text)}")
+    if rest.lstrip() in ("%", "percent"):
+        if expected is not None and expected != one:
+            raise UnitError(f"expected {expected}, found a percentage, {quoted(text)}")
+        scale, unit = Fraction(1, 100), one
+    else:
+        scale, unit = _scaled(text, rest, expected)
+    value *= scale
+    if value <= 0:
+        raise DeriveError(f"expected a positive number, found {quoted(text)}")
+    if not 1 / LARGEST < value < LARGEST:
+        raise DeriveError(f"expected between 1e-40 and 1e40, found {quoted(text)}")
+    return value, unit if expected is None else _expected(text, unit, expected)
+
+
+def _scaled(text: str, rest: str, expected: Unit | None) -> tuple[Fraction, Unit]:
+    """What follows the number: a prefix that stands alone, and a unit."""
+    scale, words = digits.prefix(rest) or (Fraction(1), rest)
+    if words != rest and rest.startswith("B"):
+        bare = expected is None and not words.strip()
+        if bare or expected == byte:
+            raise UnitError(f"B may mean bytes or billions in {quoted(text)}: write byte or e9")
+    factor, unit = typed_unit(words.strip())
+    return scale * factor, unit
+
+
+def _expected(text: str, unit: Unit, expected: Unit) -> Unit:
+    if unit == one:
+        return expected
+    if unit.dimension == expected.dimension:
+        if unit.labels in ((), expected.labels):
+            return expected
+        if not expected.labels:
+            return unit
+    message = f"expected {expected}, found {unit} in {quoted(text)}"
+    if expected == token and unit == sequence:
+        message += "; multiply by the sequence length to get tokens"
+    raise UnitError(message)
+
+
+# --- expressions
+
+
 def expression(text: str) -> sp.Expr:
     """The exact expression that `text` writes: "alpha**2/(F*M_X*M_Y)", "1.8e11", "sqrt(2*B)".
 
     Raises UnknownName for an undeclared symbol or function, DeriveError for anything else that is
     malformed, too large to be meant, or no finite real expression.
     """
-    return _Reader(text).read()
+    return _Grammar(text).read()
 
 
 def ratio(text: str) -> sp.Expr:
@@ -57,14 +146,14 @@ def ratio(text: str) -> sp.Expr:
 
     Raises DeriveError for any other expression, and what `expression` raises.
     """
-    found = expression(text)
-    factors = [factor.as_base_exp() for factor in sp.Mul.make_args(found)]
+    typed = expression(text)
+    factors = [factor.as_base_exp() for factor in sp.Mul.make_args(typed)]
     if not all(base.is_Symbol and power.is_Rational for base, power in factors):
         raise DeriveError(f"expected a symbol or a ratio of symbols such as B/X: {quoted(text)}")
-    return found
+    return typed
 
 
-class _Reader:
+class _Grammar:
     """Recursive descent over the tokens of one text; each method reads one level of precedence."""
 
     def __init__(self, text: str) -> None:
@@ -74,19 +163,25 @@ class _Reader:
                 f"{quoted(text)}"
             )
         self.text = text
-        self.tokens = _tokens(text)
+        self.tokens = [
+            *tokens(text.translate(_TYPOGRAPHY).rstrip(), _TOKEN, self.refused),
+            ("end", ""),
+        ]
         self.at = 0
         self.depth = 0
         self.arguments = 0
 
     def read(self) -> sp.Expr:
-        found = self.sum()
+        expr = self.sum()
         if self.kind != "end":
             raise self.error("an operator or the end")
-        infinite = found.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I)
-        if infinite or found.is_extended_real is False:
+        infinite = expr.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I)
+        if infinite or expr.is_extended_real is False:
             raise DeriveError(f"no finite real expression: {quoted(self.text)}")
-        return found
+        return expr
+
+    def refused(self, rest: str) -> DeriveError:
+        return DeriveError(f"expected a formula, found {quoted(rest[:1])} in {quoted(self.text)}")
 
     @property
     def kind(self) -> str:
@@ -97,8 +192,8 @@ class _Reader:
         return self.tokens[self.at][1]
 
     def error(self, expected: str) -> DeriveError:
-        found = quoted(self.token) if self.token else "the end"
-        return DeriveError(f"expected {expected}, found {found} in {quoted(self.text)}")
+        here = quoted(self.token) if self.token else "the end"
+        return DeriveError(f"expected {expected}, found {here} in {quoted(self.text)}")
 
     def take(self, *signs: str) -> str:
         """The next token where it is one of the signs, then consumed; else an empty text."""
@@ -108,13 +203,12 @@ class _Reader:
         return self.tokens[self.at - 1][1]
 
     def sum(self) -> sp.Expr:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise DeriveError(f"nested deeper than {MAX_DEPTH}: {quoted(self.text)}")
+        return self.deeper(self.terms)
+
+    def terms(self) -> sp.Expr:
         terms = [self.term()]
         while sign := self.take("+", "-"):
             terms.append(self.term(negative=sign == "-"))
-        self.depth -= 1
         return self.bounded(sp.Add(*terms))
 
     def term(self, negative: bool = False) -> sp.Expr:
@@ -147,9 +241,9 @@ class _Reader:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise DeriveError(f"nested deeper than {MAX_DEPTH}: {quoted(self.text)}")
-        found = read()
+        expr = read()
         self.depth -= 1
-        return found
+        return expr
 
     def raised(self, base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
         where = f"in {quoted(self.text)}"
@@ -181,7 +275,7 @@ class _Reader:
         kind, token = self.tokens[self.at]
         if kind == "number":
             self.at += 1
-            value = typed_number.exact(token.rstrip(".").replace(".e", "e").replace(".E", "e"))
+            value = digits.exact(token.rstrip(".").replace(".e", "e").replace(".E", "e"))
             return sp.Rational(value.numerator, value.denominator)
         if kind == "name":
             self.at += 1
@@ -216,16 +310,19 @@ class _Reader:
         return FUNCTIONS[name](*given)
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    plain = text.translate(_TYPOGRAPHY).rstrip()
-    found: list[tuple[str, str]] = []
+def tokens(
+    text: str, token: re.Pattern[str], refused: Callable[[str], DeriveError]
+) -> list[tuple[str, str]]:
+    """The tokens of a text, each with the name of the group of the pattern that it matched.
+
+    Raises `refused(rest)` where the rest of the text begins with no token.
+    """
+    read: list[tuple[str, str]] = []
     at = 0
-    while at < len(plain):
-        match = _TOKEN.match(plain, at)
-        if match is None:
-            rest = plain[at:].lstrip()
-            raise DeriveError(f"expected a formula, found {quoted(rest[:1])} in {quoted(text)}")
-        kind = str(match.lastgroup)
-        found.append((kind, match[kind]))
+    while at < len(text):
+        match = token.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise refused(text[at:].lstrip())
+        read.append((match.lastgroup, match[match.lastgroup]))
         at = match.end()
-    return [*found, ("end", "")]
+    return read

@@ -8,9 +8,9 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from derive.notation.claims import CLAIM_RULES, holds, restated
+from derive.book.claims import CLAIM_RULES, holds, restated
+from derive.book.literals import literal, literal_value, ordinal
 from derive.notation.errors import DeriveError, UnknownName
-from derive.notation.literals import literal, literal_value, ordinal
 
 Q = Fraction
 

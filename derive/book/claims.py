@@ -38,9 +38,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 
+from derive.book.literals import Literal, literal, ordinal, unhedged
+from derive.notation.digits import Exact, fixed, fraction, grouped, multiple
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.literals import Literal, literal, ordinal, unhedged
-from derive.notation.rounding import Exact, fixed, fraction, grouped, multiple
 
 
 def holds(rule_name: str, literal_text: str, value: Exact) -> bool:

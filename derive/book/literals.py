@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal as OneOf
 
-from derive.notation import typed_number
+from derive.notation.digits import BINARY, SI, SMALL, Numeral, exact, numeral, prefix
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.typed_number import BINARY, SI, SMALL, Numeral
 
 MAX_LENGTH = 120
 
@@ -128,7 +127,7 @@ def _share(text: str, core: str) -> Literal | None:
     if found is None:
         return None
     rest = _rest(text, core[found.end() :])
-    return _fraction(text, Fraction(typed_number.exact(found[0])), rest)
+    return _fraction(text, exact(found[0]), rest)
 
 
 def _fraction(text: str, value: Fraction, rest: str, place: int | None = None) -> Literal:
@@ -136,7 +135,7 @@ def _fraction(text: str, value: Fraction, rest: str, place: int | None = None) -
 
 
 def _numeral(text: str, core: str) -> Literal | None:
-    number = typed_number.numeral(core)
+    number = numeral(core)
     if number is None:
         return None
     rest = core[len(number.text) :]
@@ -152,7 +151,7 @@ def _numeral(text: str, core: str) -> Literal | None:
     elif found := _PREFIXED.match(rest):
         number = number.times((SI | BINARY | SMALL)[found[1]])
         rest = rest[found.end(1) :]
-    elif suffix := typed_number.suffix(rest):
+    elif suffix := prefix(rest):
         number, rest = number.times(suffix[0]), suffix[1]
     elif found := re.match(r" (hundred|thousand|million|billion|trillion)\b", rest):
         number = number.times(Fraction(({"hundred": 100} | _GROUPS)[found[1]]))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from derive.notation.claims import holds, restated
+from derive.book.claims import holds, restated
+from derive.book.literals import literal_value
 from derive.notation.errors import DeriveError
-from derive.notation.literals import literal_value
 
 Q = Fraction
 numbers = st.fractions(0, 10**7, max_denominator=1000)

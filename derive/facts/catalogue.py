@@ -1,4 +1,4 @@
-"""Reads facts files: TOML text to a checked, frozen catalogue.
+"""The catalogue: every source, chip, model and profile, read from TOML and frozen.
 
 Nothing is read when this module is imported. The shipped files are read once, on first use; a
 user's file is read each time it is asked for, since it may have changed.
@@ -7,31 +7,140 @@ user's file is read each time it is asked for, since it may have changed.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from derive.facts import checks, derived, tables
-from derive.facts.checks import Place
-from derive.facts.readings import Catalogue, choose, names
-from derive.notation.errors import DeriveError, FactError, quoted
+from derive.facts.checks import Place, other, typed
+from derive.facts.chips import Chip
+from derive.facts.models import Model
+from derive.facts.readings import Profile, Source, choose
+from derive.notation.errors import DeriveError, FactError, quoted, unknown
+from derive.notation.quantity import Quantity
 
 DATA = Path(__file__).parent / "data"
 SHIPPED = ("sources.toml", "chips.toml", "models.toml", "profiles.toml")
+DEFAULT_PROFILE = "scaling-book"
 LARGEST = 2**20
+_Named = TypeVar("_Named", Chip, Model)
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Everything read from the data files: sources, chips, models and profiles, by name."""
+
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    chips: Mapping[str, Chip] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+    def chip(self, name: str) -> Chip:
+        """The chip of that name or alias, under no profile; raises UnknownName, offering names and
+        aliases."""
+        return _by_alias("chip", typed(name, "a chip's name", "tpu-v5p"), self.chips)
+
+    def model(self, name: str) -> Model:
+        """The model of that name or alias; raises UnknownName, offering names and aliases."""
+        return _by_alias("model", typed(name, "a model's name", "llama-3-70b"), self.models)
+
+
+def _by_alias(kind: str, name: str, known: Mapping[str, _Named]) -> _Named:
+    for each in known.values():
+        if name == each.name or name in each.aliases:
+            return each
+    raise unknown(kind, name, _spellings(known.values()))
+
+
+def _spellings(named: Iterable[Chip] | Iterable[Model]) -> Iterator[str]:
+    """The names and aliases of chips or models, each one's own name first."""
+    for each in named:
+        yield each.name
+        yield from each.aliases
+
+
+# --- what is asked of it
+
+
+def chips(catalogue: Catalogue | None = None) -> tuple[str, ...]:
+    """The names of all chips, in the order of their files; aliases are left out."""
+    return tuple((catalogue or shipped()).chips)
+
+
+def models(catalogue: Catalogue | None = None) -> tuple[str, ...]:
+    """The names of all models, in the order of their files; aliases are left out."""
+    return tuple((catalogue or shipped()).models)
+
+
+def profiles(catalogue: Catalogue | None = None) -> tuple[str, ...]:
+    """The names of all profiles."""
+    return tuple((catalogue or shipped()).profiles)
+
+
+def sources(catalogue: Catalogue | None = None) -> tuple[Source, ...]:
+    """All sources, in the order of their files."""
+    return tuple((catalogue or shipped()).sources.values())
+
+
+def source(key: str, catalogue: Catalogue | None = None) -> Source:
+    """The source of that citation key; raises UnknownName, offering the nearest keys."""
+    known = (catalogue or shipped()).sources
+    if typed(key, "a source's key", "SB5") not in known:
+        raise unknown("source", key, known)
+    return known[key]
+
+
+def chip(
+    name: str,
+    *,
+    profile: str = DEFAULT_PROFILE,
+    override: Mapping[str, str | Quantity] | None = None,
+    catalogue: Catalogue | None = None,
+    files: Iterable[str | PathLike[str]] = (),
+) -> Chip:
+    """The chip of that name or alias, with the readings that `profile` picks.
+
+    `override` maps a fact to the key of another reading, or to a quantity of the fact's unit.
+    `files` are facts files of the caller's own, added to `catalogue` (the shipped one by default).
+    Raises UnknownName for a name, profile, fact or reading that is not there, UnitError or
+    FactError for a quantity that does not fit, FactError for a file that does not hold.
+    """
+    known = with_files(catalogue, files)
+    named = known.chip(name)
+    if typed(profile, "a profile's name", DEFAULT_PROFILE) not in known.profiles:
+        raise unknown("profile", profile, known.profiles)
+    return named.under(known.profiles[profile], override)
+
+
+def model(
+    name: str,
+    *,
+    catalogue: Catalogue | None = None,
+    files: Iterable[str | PathLike[str]] = (),
+) -> Model:
+    """The model of that name or alias.
+
+    `files` are facts files of the caller's own, added to `catalogue` (the shipped one by default).
+    Raises UnknownName for a name that is not there, FactError for a file that does not hold.
+    """
+    return with_files(catalogue, files).model(name)
+
+
+# --- reading files
 
 
 @lru_cache(maxsize=1)
 def shipped() -> Catalogue:
     """The catalogue of the shipped files."""
-    made = Catalogue()
+    catalogue = Catalogue()
     for name in SHIPPED:
-        made = _extended(made, _parsed(_read(DATA / name, name), name), name)
-    return _consistent(made, "chips.toml")
+        catalogue = _extended(catalogue, _parsed(_read(DATA / name, name), name), name)
+    return _consistent(catalogue, "chips.toml")
 
 
 def load_file(path: str | PathLike[str], onto: Catalogue | None = None) -> Catalogue:
@@ -43,7 +152,7 @@ def load_file(path: str | PathLike[str], onto: Catalogue | None = None) -> Catal
     extend a profile. Raises DeriveError for a path that is none.
     """
     if not isinstance(path, (str, PathLike)):
-        raise DeriveError(f"expected the path of a facts file, found {checks.other(path)}")
+        raise DeriveError(f"expected the path of a facts file, found {other(path)}")
     shown = str(path) if str(path).isprintable() and len(str(path)) < 200 else quoted(path)
     data = _parsed(_read(Path(path), shown), shown)
     return _consistent(_extended(with_files(onto, ()), data, shown), shown)
@@ -57,11 +166,11 @@ def with_files(
     One path stands for itself. Raises DeriveError for what is no catalogue or holds no paths.
     """
     if onto is not None and not isinstance(onto, Catalogue):
-        raise DeriveError(f"expected a catalogue, found {checks.other(onto)}")
+        raise DeriveError(f"expected a catalogue, found {other(onto)}")
     if isinstance(files, (str, PathLike)):
         files = (files,)
     if not isinstance(files, Iterable):
-        raise DeriveError(f"expected paths of facts files, found {checks.other(files)}")
+        raise DeriveError(f"expected paths of facts files, found {other(files)}")
     known = shipped() if onto is None else onto
     for path in files:
         known = load_file(path, onto=known)
@@ -107,7 +216,7 @@ def _parsed(content: str, file: str) -> dict[str, Any]:
 
 def _extended(onto: Catalogue, data: Mapping[str, Any], file: str) -> Catalogue:
     place = Place(file)
-    checks.only(data, tables.TOP_TABLES, place)
+    checks.keys(data, place, (), tables.TOP_TABLES)
     if not data:
         known = ", ".join(f"[{name}]" for name in tables.TOP_TABLES)
         raise FactError(f"{file}: expected at least one of {known}, found none")
@@ -116,9 +225,9 @@ def _extended(onto: Catalogue, data: Mapping[str, Any], file: str) -> Catalogue:
     _new(added, onto.sources, Place(file, "sources"))
     sources = {**onto.sources, **added}
     new_chips = tables.chips(given["chips"], file, sources)
-    _new(names(new_chips.values()), names(onto.chips.values()), Place(file, "chips"))
+    _new(_spellings(new_chips.values()), _spellings(onto.chips.values()), Place(file, "chips"))
     new_models = tables.models(given["models"], file, sources)
-    _new(names(new_models.values()), names(onto.models.values()), Place(file, "models"))
+    _new(_spellings(new_models.values()), _spellings(onto.models.values()), Place(file, "models"))
     chips, models = {**onto.chips, **new_chips}, {**onto.models, **new_models}
     derived.check(new_chips.values(), chips, Place(file, "chips"))
     derived.check(new_models.values(), models, Place(file, "models"))

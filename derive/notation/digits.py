@@ -1,0 +1,188 @@
+"""Exact values and their digits: what is typed becomes a fraction here, and what is printed is
+rounded here, and only here.
+
+The prefixes that are printed and the prefixes that are read are one table. Rounding is half away
+from zero on the exact value, so that 2.675 prints 2.68 and 2.5 prints 3.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import sympy as sp
+
+from derive.notation.errors import DeriveError, quoted
+
+Exact: TypeAlias = int | Fraction | sp.Expr
+
+SI = {name: Fraction(10) ** (3 * (i + 1)) for i, name in enumerate("kMGTPE")}
+BINARY = {f"{name}i": Fraction(1024) ** (i + 1) for i, name in enumerate("KMGTPE")}
+SMALL = {name: Fraction(1, 1000 ** (i + 1)) for i, name in enumerate("mµn")}
+PREFIXES = SI | BINARY
+
+MAX_DIGITS = 100
+MAX_EXPONENT = 99
+
+_NUMERAL = re.compile(
+    r"(?P<sign>[+\-−]?)"
+    r"(?:(?P<whole>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.(?P<part>[0-9]+))?"
+    r"|\.(?P<only>[0-9]+))"
+    r"(?:[eE](?P<exponent>[+\-−]?[0-9]+)"
+    r"|[ \u00a0]?(?:×|\\times)[ \u00a0]?10"
+    r"(?:\^\{?(?P<caret>[+\-−]?[0-9]+)\}?|(?P<raised>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)))?"
+)
+_LOWERED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "+-0123456789-")
+
+WORKING_DIGITS = 60
+# An irrational value this close (relatively) to a fraction of small denominator is that fraction
+# in disguise, such as sqrt(3 + 2*sqrt(2)) - sqrt(2); its digits must not depend on noise.
+_SAME = Fraction(1, 10**50)
+_NOTHING = Fraction(1, 10**100)
+
+
+# --- read
+
+
+@dataclass(frozen=True)
+class Numeral:
+    """A number as written.
+
+    `step` is one unit of its last digit. `widest` is one unit of the last digit that must be
+    meant: trailing zeros of an integer may be mere placeholders, those of a decimal are not.
+    """
+
+    value: Fraction
+    step: Fraction
+    widest: Fraction
+    text: str
+
+    def times(self, scale: Fraction) -> Numeral:
+        """The same digits under a prefix or a multiplier."""
+        return Numeral(self.value * scale, self.step * scale, self.widest * scale, self.text)
+
+
+def numeral(text: str) -> Numeral | None:
+    """The number that `text` begins with, or None.
+
+    Raises DeriveError where it has too many digits or too large an exponent to be meant.
+    """
+    match = _NUMERAL.match(text)
+    if match is None:
+        return None
+    whole = (match["whole"] or "0").replace(",", "")
+    part = match["part"] or match["only"] or ""
+    power = (match["exponent"] or match["caret"] or match["raised"] or "0").translate(_LOWERED)
+    if len(whole) + len(part) > MAX_DIGITS:
+        raise DeriveError(f"a number of more than {MAX_DIGITS} digits: {quoted(match[0])}")
+    if len(power.strip("+-").lstrip("0")) > 2:
+        raise DeriveError(f"an exponent beyond {MAX_EXPONENT}: {quoted(match[0])}")
+    digits = int(whole + part)
+    step = Fraction(10) ** (int(power) - len(part))
+    zeros = 0 if part or not digits else len(whole) - len(whole.rstrip("0"))
+    sign = -1 if match["sign"] in ("-", "−") else 1
+    return Numeral(sign * digits * step, step, step * 10**zeros, match[0])
+
+
+def exact(text: str) -> Fraction:
+    """The fraction that `text` writes: "2,550", "1.8e11", "-0.5" or "1/3".
+
+    Raises DeriveError where it is no number, NaN and infinity included.
+    """
+    top, slash, bottom = text.strip().partition("/")
+    above, below = numeral(top), numeral(bottom) if slash else None
+    if above is None or above.text != top or (slash and (below is None or below.text != bottom)):
+        raise DeriveError(f"expected a number, found {quoted(text)}")
+    if below is None:
+        return above.value
+    if below.value == 0:
+        raise DeriveError(f"a division by zero: {quoted(text)}")
+    return above.value / below.value
+
+
+def prefix(text: str) -> tuple[Fraction, str] | None:
+    """The prefix letter that stands alone at the start of `text`, as in "4M", and what follows it.
+
+    An attached B ("70.6B parameters") is a billion, unless it reads as bytes ("96B/s"). Raises
+    DeriveError for K, which some mean as 1000 and some as 1024.
+    """
+    match = re.match(r"( ?)([kKMGTPE]i?|B)(?![A-Za-z/])", text)
+    if match is None or match[2] == "ki":
+        return None
+    rest = text[match.end() :]
+    if match[2] == "B":
+        billion = not match[1] and not re.match(r" per\b", rest)
+        return (Fraction(10**9), rest) if billion else None
+    if match[2] == "K":
+        raise DeriveError(
+            f"K is ambiguous in {quoted(text.strip())}: write k for 1000, Ki for 1024"
+        )
+    return PREFIXES[match[2]], rest
+
+
+# --- rounded
+
+
+def fraction(value: Exact) -> Fraction:
+    """`value` as a fraction: exact for rationals, to 50 digits or more for real algebraic numbers.
+
+    Raises DeriveError for floats, which are inexact, and for what is no real finite number.
+    """
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Fraction(value)
+    if isinstance(value, sp.Rational):
+        return Fraction(int(value.p), int(value.q))
+    if isinstance(value, float) or (isinstance(value, sp.Basic) and value.has(sp.Float)):
+        raise DeriveError(f"expected an exact number, found the float {quoted(value)}")
+    if not isinstance(value, sp.Expr) or value.free_symbols or value.is_extended_real is False:
+        raise DeriveError(f"expected a real number, found {quoted(value)}")
+    return _irrational(value)
+
+
+def _irrational(value: sp.Expr) -> Fraction:
+    evaluated = sp.N(value, WORKING_DIGITS)
+    if not evaluated.is_Float:
+        raise DeriveError(f"expected a real number, found {quoted(value)}")
+    ratio = sp.Rational(evaluated)
+    close = Fraction(int(ratio.p), int(ratio.q))
+    if abs(close) < _NOTHING:
+        return Fraction(0)
+    simple = close.limit_denominator(10**12)
+    return simple if abs(simple - close) <= abs(close) * _SAME else close
+
+
+def rounded(value: Fraction, place: int = 0) -> int:
+    """The integer n for which n * 10**place is nearest to `value`, halves going away from zero."""
+    return multiple(value, Fraction(10) ** place)
+
+
+def multiple(value: Fraction, step: Fraction) -> int:
+    """How many `step`s make `value`, to the nearest integer, halves going away from zero."""
+    ratio = abs(value) / step
+    count = (2 * ratio.numerator + ratio.denominator) // (2 * ratio.denominator)
+    return -count if value < 0 else count
+
+
+def magnitude(value: Fraction) -> int:
+    """The exponent of ten of the leading digit of a value that is not zero: 2 for 459."""
+    top, bottom = abs(value.numerator), value.denominator
+    guess = len(str(top)) - len(str(bottom))
+    return guess if Fraction(top, bottom) >= Fraction(10) ** guess else guess - 1
+
+
+def fixed(count: int, place: int) -> str:
+    """`count` times 10**place, not negative, written out in full with neither sign nor comma."""
+    if place >= 0:
+        return str(count * 10**place)
+    digits = str(count).zfill(1 - place)
+    return f"{digits[:place]}.{digits[place:]}"
+
+
+def grouped(digits: str, comma: str = ",") -> str:
+    """Digits as `fixed` writes them, with a separator between the thousands."""
+    whole, dot, rest = digits.partition(".")
+    return f"{int(whole):,}".replace(",", comma) + dot + rest

@@ -83,6 +83,7 @@ _HOME = {
     "derive.cost.limits": (
         "LIMITS", "batch_feed", "context_ring", "gradient_sync", "pipeline_bubble", "tensor_share",
     ),
+    "derive.cost.network": ("seconds",),
     "derive.cost.passes": ("program",),
     "derive.cost.reader": ("block",),
     "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),

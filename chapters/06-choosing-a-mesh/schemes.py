@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sympy as sp
-from derive.cost.moves import Move
+from derive.cost.program import Move
 
 from derive import assume, meaning, number, seconds, steps, threshold
 from derive.cost.assumptions import ADAM_MOMENTS_BYTES, BYTES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import sympy as sp
-from derive.cost.step_time import ALL_REDUCES
 
 from derive import Quantity, number, tensor_share
 from derive.book import Plot, decimals, percent, si
+from derive.cost import stage
 from derive.cost.step_assumptions import NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.units import flop, one, second
@@ -118,7 +118,10 @@ chapter.shown("f-layer-12h2c", twelve, decimals(2), unit="")
 
 # The volume of an all-reduce per card.
 array = v.e * v.T_r * v.b_seq * v.D
-VOLUME = sp.factor(communication * v.W_tp / (ALL_REDUCES * array))
+LAYER = stage.layer()
+# An all-reduce is a reduce-scatter and an all-gather in the layer's program.
+all_reduces = sp.Rational(len(stage.tensor_moves((LAYER.forward, LAYER.backward))), 2)
+VOLUME = sp.factor(communication * v.W_tp / (all_reduces * array))
 chapter.formula("all-reduce-volume", VOLUME)
 volume = [VOLUME.xreplace({v.tp: sp.Integer(t)}) for t in (2, 4, 8)]
 for t, of in zip((2, 4, 8), volume, strict=True):

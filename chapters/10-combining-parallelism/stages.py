@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from derive import Quantity, number
 from derive.book import decimals
-from derive.cost.memory import parameters
+from derive.cost.memory import chip_parameters
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
@@ -62,7 +62,7 @@ chapter.table(
 def fullest(pp: int) -> Quantity:
     """The first stage's parameters against those of an average stage."""
     known = {**NUMBERS, v.tp: 1, v.pp: pp}
-    over = exact(parameters(FULL), known) / exact(parameters(NOTEBOOK), known)
+    over = exact(chip_parameters(FULL), known) / exact(chip_parameters(NOTEBOOK), known)
     return q(over, one, "fullest stage/(P/p)", P=slowest.known[v.P], p=number(pp))
 
 

@@ -34,10 +34,10 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     saved = stage.saved_bytes()
     if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
         saved = v.A_kept * stage.input_bytes() / v.e
-    states = (v.e + v.e_g + ADAM_FP32_COPIES * v.e_32 * stage.state_share()) * v.psi
+    optimizer = ADAM_FP32_COPIES * v.e_32 * stage.state_share() * v.psi
     terms = [
         define(v.psi, chip_parameters(assumptions), on("largest_stage")),
-        define(v.M_states, sp.expand(states), on("gradient_bytes")),
+        define(v.M_states, (v.e + v.e_g) * v.psi + optimizer, on("gradient_bytes")),
         define(v.n_fly, sp.Min(v.pp, v.n_mb)),
         define(v.a_1, saved, on("saved_tensors")),
         define(v.a_0, stage.input_bytes()),

@@ -26,7 +26,7 @@ class Meaning:
 
     `role` is one of: dimension (of a tensor), mesh (a mesh axis and its degree), axis (a mesh axis
     that a user named), network (torus axes given to a mesh axis), hardware, model, constant (an
-    assumption with a default), time.
+    assumption with a default), time. `place` is that in the order of declaration.
     """
 
     symbol: sp.Symbol
@@ -34,6 +34,7 @@ class Meaning:
     gloss: str
     tex: str
     role: str
+    place: int
 
     def __repr__(self) -> str:
         unit = f" [{self.unit}]" if self.unit != one else ""
@@ -56,7 +57,7 @@ def symbol(name: str, unit: Unit, gloss: str, *, tex: str | None = None, role: s
     if not gloss.strip():
         raise DeriveError(f"symbol {name} needs a gloss")
     declared = sp.Symbol(name, positive=True)
-    _vocabulary[name] = Meaning(declared, unit, gloss, tex or name, role)
+    _vocabulary[name] = Meaning(declared, unit, gloss, tex or name, role, len(_vocabulary))
     return declared
 
 
@@ -106,7 +107,7 @@ def rank(letter: sp.Symbol) -> tuple[int, str]:
     known = _vocabulary.get(letter.name)
     if known is None or known.role == "axis":
         return (sys.maxsize, letter.name)
-    return (list(_vocabulary).index(letter.name), letter.name)
+    return (known.place, letter.name)
 
 
 def unit_of_symbol(letter: sp.Symbol) -> Unit:

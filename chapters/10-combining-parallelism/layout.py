@@ -6,7 +6,7 @@ import sympy as sp
 
 from derive import number
 from derive.book import percent
-from derive.book.mesh_drawing import MeshDrawing
+from derive.book.cards import MeshDrawing
 from derive.notation import symbols as v
 from derive.plan.mesh import ORDERS, Mesh, from_outside_in, mesh, ordered
 

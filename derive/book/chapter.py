@@ -9,11 +9,11 @@ from typing import Any
 
 from derive import facts
 from derive.book import tables
+from derive.book.cards import MeshDrawing
 from derive.book.claims import CLAIM_RULES
 from derive.book.figures import Figure, compared, quantity_of
 from derive.book.formulas import Condition, Derivation, Formula, StepLike, latex_of, steps_of
 from derive.book.marks import checked
-from derive.book.mesh_drawing import MeshDrawing
 from derive.book.plots import Bars, Drawing, Plot
 from derive.book.tables import Cell, Table
 from derive.notation.errors import DeriveError, quoted, unknown

@@ -1,14 +1,12 @@
-"""Drawing with matplotlib, which only this module imports and only when it draws."""
+"""Drawing: a mesh draws itself, plots and bars take matplotlib, which only this module imports."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from io import BytesIO
 from typing import Any
-from xml.sax.saxutils import escape
 
-from derive.book.mesh_drawing import MeshDrawing
-from derive.book.mesh_shapes import BOXES, LINES, Box, Line, Mark, Shape
+from derive.book.cards import MeshDrawing
 from derive.book.plots import (
     COLOURS,
     COLOURS_OF_PARTS,
@@ -31,6 +29,8 @@ def draw(plot: Drawing) -> bytes:
 
     Raises DeriveError with the command that installs matplotlib where it is missing.
     """
+    if isinstance(plot, MeshDrawing):
+        return signed(plot, plot.svg.encode())
     try:
         import matplotlib
         from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -44,41 +44,22 @@ def draw(plot: Drawing) -> bytes:
         "grid.color": INK, "text.usetex": False, "text.parse_math": False,
         "axes.unicode_minus": True,
     }  # fmt: skip
-    said: dict[str, str | None] = {"Date": None, "Creator": None}
-    if isinstance(plot, MeshDrawing):
-        # Words stay words, in whatever face without serifs the reader has: there are many of them,
-        # and nothing is placed by their exact width.
-        style |= {"svg.fonttype": "none", "font.family": "sans-serif"}
-        style |= {"font.sans-serif": ["DejaVu Sans"]}
-        said |= {"Title": plot.title}
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(style)
-        figure = Figure(figsize=_inches(plot), layout="constrained")
+        size = (SIZE[0], 1.5 + 0.42 * len(plot.bars)) if isinstance(plot, Bars) else SIZE
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(figure)
         if isinstance(plot, Bars):
             _stack(figure.add_subplot(), plot)
             figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=4)
-        elif isinstance(plot, MeshDrawing):
-            figure.set_layout_engine("none")
-            _paint(figure.add_axes((0, 0, 1, 1)), plot)
         elif isinstance(plot, Plot):
             _fill(figure.add_subplot(), plot)
         out = BytesIO()
-        figure.savefig(out, format="svg", transparent=True, metadata=said)
+        nothing = {"Date": None, "Creator": None}
+        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     lines = [line.rstrip() for line in out.getvalue().decode().splitlines()]
-    text = "\n".join(lines) + "\n"
-    if isinstance(plot, MeshDrawing):
-        described = f"</title>\n <desc>{escape(plot.description)}</desc>\n"
-        text = text.replace("</title>\n", described, 1).replace("<svg ", '<svg role="img" ', 1)
-    return signed(plot, text.encode())
-
-
-def _inches(plot: Drawing) -> tuple[float, float]:
-    if isinstance(plot, MeshDrawing):
-        wide, high = plot.size
-        return wide / 72, high / 72
-    return (SIZE[0], 1.5 + 0.42 * len(plot.bars)) if isinstance(plot, Bars) else SIZE
+    return signed(plot, ("\n".join(lines) + "\n").encode())
 
 
 def tick(value: float) -> str:
@@ -137,32 +118,3 @@ def _stack(axes: Any, bars: Bars) -> None:
     axes.xaxis.set_major_formatter(lambda value, place: tick(value))
     axes.grid(True, axis="x", alpha=0.25, linewidth=0.6)
     axes.set_axisbelow(True)
-
-
-def _paint(axes: Any, mesh: MeshDrawing) -> None:
-    wide, high = mesh.size
-    axes.set(xlim=(0, wide), ylim=(high, 0))
-    axes.set_axis_off()
-    for order, shape in enumerate(mesh.shapes):
-        _shape(axes, shape, order + 1)
-
-
-def _shape(axes: Any, shape: Shape, order: int) -> None:
-    if isinstance(shape, Box):
-        colour, width, opaque = BOXES[shape.kind]
-        xs = (shape.left, shape.right, shape.right, shape.left)
-        ys = (shape.top, shape.top, shape.bottom, shape.bottom)
-        axes.fill(xs, ys, facecolor=(colour, opaque), edgecolor=colour, lw=width, zorder=order)
-    elif isinstance(shape, Line):
-        ends = zip(shape.start, shape.end, strict=True)
-        colour, dash, width = (INK, "-", 0.8) if shape.style < 0 else (*LINES[shape.style][:2], 1.6)
-        axes.plot(*ends, color=colour, linestyle=dash, lw=width, zorder=order)
-    elif isinstance(shape, Mark):
-        colour, _, mark = LINES[shape.style]
-        axes.plot(*shape.at, color=colour, marker=mark, markersize=6, zorder=order)
-    else:
-        weight = "bold" if shape.bold else "normal"
-        axes.text(
-            *shape.at, shape.text, ha=shape.side, va="center_baseline", fontsize=shape.size,
-            fontweight=weight, zorder=order,
-        )  # fmt: skip

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from derive.solve.numerical import numerical as numerical
     from derive.solve.optimum import optimum as optimum
     from derive.solve.recomputation import recomputation as recomputation
+    from derive.solve.rounding import dividing_below as dividing_below
     from derive.solve.rounding import multiple_below as multiple_below
     from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
     from derive.solve.rounding import power_of_two_below as power_of_two_below
@@ -107,7 +108,9 @@ _HOME = {
     "derive.solve.numerical": ("numerical",),
     "derive.solve.optimum": ("optimum",),
     "derive.solve.recomputation": ("recomputation",),
-    "derive.solve.rounding": ("multiple_below", "nearest_power_of_two", "power_of_two_below"),
+    "derive.solve.rounding": (
+        "dividing_below", "multiple_below", "nearest_power_of_two", "power_of_two_below",
+    ),
     "derive.solve.steps": ("prove", "steps"),
     "derive.solve.threshold": ("threshold",),
 }  # fmt: skip

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from derive import facts
+from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure, told
-from derive.book.load import folders
-from derive.book.problems import BookError, Problem
-from derive.book.render import Result, render
+from derive.book.folders import folders
+from derive.book.problems import BookError
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
+from derive.notation.text import aligned
 
 _BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
 
@@ -38,27 +39,21 @@ def listing(root: Path) -> str:
     rows = [
         (
             f"{r['chapter']}.{r['name']}",
-            r["kind"],
+            f"{r['kind']:<7}",
             r["printed"] + ("" if r["holds"] else "  DOES NOT HOLD"),
         )
         for r in figures(root)
     ]
-    wide = max((len(name) for name, _, _ in rows), default=0)
-    return "\n".join(f"{name:<{wide}}  {kind:<7}  {text}".rstrip() for name, kind, text in rows)
+    return "\n".join(aligned(rows))
 
 
-def _results(root: Path) -> Iterator[Result]:
-    problems: list[Problem] = []
-    results = []
-    for folder in folders(root):
-        try:
-            results.append(render(folder))
-        except BookError as error:
-            problems += error.problems
+def _results(root: Path) -> list[Result]:
+    results, broken = render_all(folders(root))
+    problems = [problem for error in broken for problem in error.problems]
     problems += [p for result in results for p in result.problems if not p.is_drift]
     if problems:
         raise BookError(*problems)
-    yield from results
+    return results
 
 
 def _record(result: Result, figure: Figure) -> dict[str, Any]:
@@ -84,7 +79,7 @@ def _record(result: Result, figure: Figure) -> dict[str, Any]:
     }
 
 
-def _inputs(of: Quantity, name: str) -> list[dict[str, Any]]:
+def _inputs(quantity: Quantity, name: str) -> list[dict[str, Any]]:
     return [
         {
             "symbol": symbol,
@@ -94,12 +89,12 @@ def _inputs(of: Quantity, name: str) -> list[dict[str, Any]]:
             "source": given.source,
             "status": given.status,
         }
-        for symbol, given in of.inputs or ((of.name or name, of),)
+        for symbol, given in quantity.inputs or ((quantity.name or name, quantity),)
     ]
 
 
-def _number(of: Quantity) -> int | float:
-    value = fraction(of.value)
+def _number(quantity: Quantity) -> int | float:
+    value = fraction(quantity.value)
     return value.numerator if value.denominator == 1 else float(value)
 
 
@@ -153,8 +148,8 @@ def _sides(figure: Figure) -> list[Quantity]:
     return [figure.quantity] if figure.quantity is not None else []
 
 
-def _keys(of: Quantity) -> Iterator[str]:
-    stack, seen = [of], set()
+def _keys(quantity: Quantity) -> Iterator[str]:
+    stack, seen = [quantity], set()
     while stack:
         node = stack.pop()
         if id(node) in seen:
@@ -165,25 +160,26 @@ def _keys(of: Quantity) -> Iterator[str]:
         stack.extend(child for _, child in node.inputs)
 
 
-def _tree(of: Quantity, seen: set[int], name: str = "") -> list[str]:
+def _tree(quantity: Quantity, seen: set[int], name: str = "") -> list[str]:
     """The lines of a quantity and, drawn below it, of its inputs; each sub-tree once."""
-    name = name or of.name or "value"
-    head = f"{name} = {of.formula} = {told(of)}" if of.formula else f"{name} = {told(of)}"
-    origin = ", ".join(p for p in (of.owner, of.basis, _cited(of), of.status) if p)
-    head += f"  ({origin})" if origin else ""
-    if of.inputs and id(of) in seen:
+    formula = [quantity.formula] if quantity.formula else []
+    head = " = ".join([name or quantity.name or "value", *formula, told(quantity)])
+    origin = (quantity.owner, quantity.basis, _cited(quantity), quantity.status)
+    listed = ", ".join(part for part in origin if part)
+    head += f"  ({listed})" if listed else ""
+    if quantity.inputs and id(quantity) in seen:
         return [f"{head}, as above"]
-    seen.add(id(of))
+    seen.add(id(quantity))
     lines = [head]
-    for index, (child, given) in enumerate(of.inputs):
-        last = index == len(of.inputs) - 1
+    for index, (child, given) in enumerate(quantity.inputs):
+        last = index == len(quantity.inputs) - 1
         first, *rest = _tree(given, seen, child)
         lines.append((_LAST if last else _BRANCH) + first)
         lines += [(_GAP if last else _PIPE) + line for line in rest]
     return lines
 
 
-def _cited(of: Quantity) -> str:
-    if not of.source:
-        return of.where
-    return f"[{of.source}] {of.where}".rstrip()
+def _cited(quantity: Quantity) -> str:
+    if not quantity.source:
+        return quantity.where
+    return f"[{quantity.source}] {quantity.where}".rstrip()

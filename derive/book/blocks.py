@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from derive import facts
-from derive.book.figures import told
 from derive.book.formulas import Condition, Derivation
 from derive.book.ledger import Ledger
 from derive.book.marks import plain
 from derive.book.tables import aligned
 from derive.facts.readings import Reading
+from derive.facts.tree import told
 from derive.notation import tex
 from derive.notation.symbols import vocabulary
 

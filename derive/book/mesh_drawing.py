@@ -19,7 +19,7 @@ from derive.book.mesh_grid import Grid, grid
 from derive.book.mesh_shapes import SIZE, STYLE, Box, Line, Mark, Shape, Words, ends
 from derive.notation.errors import DeriveError
 from derive.plan.mesh import Mesh
-from derive.plan.mesh_text import counted
+from derive.plan.wording import counted
 
 LARGEST = 64
 AXIS_WORDS = {

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from derive import facts
-from derive.book.figures import Figure, told
+from derive.book.figures import Figure
 from derive.book.load import folders
 from derive.book.problems import BookError, Problem
 from derive.book.render import Result, render
+from derive.facts.tree import cited, told, tree
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
 from derive.notation.rounding import fraction
-
-_BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
 
 
 def figures(root: Path) -> list[dict[str, Any]]:
@@ -121,16 +119,8 @@ def why(root: Path, name: str) -> str:
     figure = known[wanted]
     lines = [_headline(result, figure)]
     for side in _sides(figure):
-        lines += _tree(side, set())
-    cited = dict.fromkeys(figure.cite)
-    for side in _sides(figure):
-        cited |= dict.fromkeys(key for key in _keys(side))
-    for source in facts.sources():
-        if source.key in cited:
-            place = f", {source.address}" if source.address else ""
-            dated = f", {source.dated}" if source.dated != "undated" else ""
-            lines.append(f"[{source.key}] {source.title}, {source.publisher}{dated}{place}")
-    return "\n".join(lines)
+        lines += tree(side)
+    return "\n".join([*lines, *cited(_sides(figure), figure.cite)])
 
 
 def _headline(result: Result, figure: Figure) -> str:
@@ -151,39 +141,3 @@ def _sides(figure: Figure) -> list[Quantity]:
     if figure.relation is not None:
         return [figure.relation.left, figure.relation.right]
     return [figure.quantity] if figure.quantity is not None else []
-
-
-def _keys(of: Quantity) -> Iterator[str]:
-    stack, seen = [of], set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.source:
-            yield node.source
-        stack.extend(child for _, child in node.inputs)
-
-
-def _tree(of: Quantity, seen: set[int], name: str = "") -> list[str]:
-    """The lines of a quantity and, drawn below it, of its inputs; each sub-tree once."""
-    name = name or of.name or "value"
-    head = f"{name} = {of.formula} = {told(of)}" if of.formula else f"{name} = {told(of)}"
-    origin = ", ".join(p for p in (of.of, of.basis, _cited(of), of.status) if p)
-    head += f"  ({origin})" if origin else ""
-    if of.inputs and id(of) in seen:
-        return [f"{head}, as above"]
-    seen.add(id(of))
-    lines = [head]
-    for index, (child, given) in enumerate(of.inputs):
-        last = index == len(of.inputs) - 1
-        first, *rest = _tree(given, seen, child)
-        lines.append((_LAST if last else _BRANCH) + first)
-        lines += [(_GAP if last else _PIPE) + line for line in rest]
-    return lines
-
-
-def _cited(of: Quantity) -> str:
-    if not of.source:
-        return of.where
-    return f"[{of.source}] {of.where}".rstrip()

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from derive.plan.mesh import mesh as mesh
     from derive.plan.mesh import regrouped as regrouped
     from derive.plan.search import search as search
-    from derive.plan.search import search_all as search_all
     from derive.plan.task import task as task
     from derive.solve.evaluate import evaluate as evaluate
     from derive.solve.feasible import feasible as feasible
@@ -101,7 +100,7 @@ _HOME = {
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
     "derive.notation.symbols": ("meaning",),
     "derive.plan.mesh": ("mesh", "regrouped"),
-    "derive.plan.search": ("search", "search_all"),
+    "derive.plan.search": ("search",),
     "derive.plan.task": ("task",),
     "derive.solve.evaluate": ("evaluate",),
     "derive.solve.feasible": ("feasible",),

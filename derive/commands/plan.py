@@ -243,7 +243,7 @@ def _inputs(asked: Task) -> list[dict[str, Any]]:
             "symbol": symbol.name,
             "value": _number(asked.numbers[symbol]),
             "unit": str(value.unit),
-            "of": value.of,
+            "of": value.owner,
             "source": value.source,
             "status": value.status,
         }

@@ -14,32 +14,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from derive.cost.assumptions import Assumptions as Assumptions
     from derive.cost.assumptions import assume as assume
+    from derive.cost.block import gated as gated
+    from derive.cost.layout import spread as spread
     from derive.cost.limits import LIMITS as LIMITS
     from derive.cost.limits import batch_feed as batch_feed
     from derive.cost.limits import context_ring as context_ring
     from derive.cost.limits import gradient_sync as gradient_sync
     from derive.cost.limits import pipeline_bubble as pipeline_bubble
     from derive.cost.limits import tensor_share as tensor_share
-    from derive.cost.network import ring_seconds as ring_seconds
     from derive.cost.network import seconds as seconds
+    from derive.cost.passes import program as program
+    from derive.cost.reader import block as block
     from derive.cost.run import run_seconds as run_seconds
     from derive.cost.run import saved_activations as saved_activations
     from derive.cost.run import training_flops as training_flops
-    from derive.cost.sharding import gated as gated
-    from derive.cost.sharding import sharding as sharding
     from derive.cost.step import step_model as step_model
     from derive.cost.step_assumptions import step_assumptions as step_assumptions
     from derive.cost.strategies import STRATEGIES as STRATEGIES
     from derive.cost.strategies import Strategy as Strategy
+    from derive.cost.strategies import context_gathered as context_gathered
+    from derive.cost.strategies import context_parallel as context_parallel
     from derive.cost.strategies import cross_pod as cross_pod
     from derive.cost.strategies import data_parallel as data_parallel
+    from derive.cost.strategies import expert_parallel as expert_parallel
     from derive.cost.strategies import fsdp as fsdp
     from derive.cost.strategies import fsdp_tensor as fsdp_tensor
+    from derive.cost.strategies import hsdp as hsdp
     from derive.cost.strategies import layer as layer
     from derive.cost.strategies import pipeline as pipeline
+    from derive.cost.strategies import sequence_parallel as sequence_parallel
     from derive.cost.strategies import strategy as strategy
     from derive.cost.strategies import tensor_parallel as tensor_parallel
+    from derive.cost.strategies import ulysses as ulysses
     from derive.cost.strategies import weight_reads as weight_reads
+    from derive.cost.transformer import BLOCKS as BLOCKS
     from derive.facts import chip as chip
     from derive.facts import chips as chips
     from derive.facts import load_file as load_file
@@ -54,13 +62,13 @@ if TYPE_CHECKING:
     from derive.plan.mesh import mesh as mesh
     from derive.plan.mesh import regrouped as regrouped
     from derive.plan.search import search as search
-    from derive.plan.search import search_all as search_all
     from derive.plan.task import task as task
     from derive.solve.evaluate import evaluate as evaluate
     from derive.solve.feasible import feasible as feasible
     from derive.solve.numerical import numerical as numerical
     from derive.solve.optimum import optimum as optimum
     from derive.solve.recomputation import recomputation as recomputation
+    from derive.solve.rounding import dividing_below as dividing_below
     from derive.solve.rounding import multiple_below as multiple_below
     from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
     from derive.solve.rounding import power_of_two_below as power_of_two_below
@@ -70,31 +78,38 @@ if TYPE_CHECKING:
 
 _HOME = {
     "derive.cost.assumptions": ("Assumptions", "assume"),
+    "derive.cost.block": ("gated",),
+    "derive.cost.layout": ("spread",),
     "derive.cost.limits": (
         "LIMITS", "batch_feed", "context_ring", "gradient_sync", "pipeline_bubble", "tensor_share",
     ),
-    "derive.cost.network": ("ring_seconds", "seconds"),
+    "derive.cost.network": ("seconds",),
+    "derive.cost.passes": ("program",),
+    "derive.cost.reader": ("block",),
     "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),
-    "derive.cost.sharding": ("gated", "sharding"),
     "derive.cost.step": ("step_model",),
     "derive.cost.step_assumptions": ("step_assumptions",),
     "derive.cost.strategies": (
-        "STRATEGIES", "Strategy", "cross_pod", "data_parallel", "fsdp", "fsdp_tensor", "layer",
-        "pipeline", "strategy", "tensor_parallel", "weight_reads",
+        "STRATEGIES", "Strategy", "context_gathered", "context_parallel", "cross_pod",
+        "data_parallel", "expert_parallel", "fsdp", "fsdp_tensor", "hsdp", "layer", "pipeline",
+        "sequence_parallel", "strategy", "tensor_parallel", "ulysses", "weight_reads",
     ),
+    "derive.cost.transformer": ("BLOCKS",),
     "derive.facts": ("chip", "chips", "load_file", "model", "models"),
     "derive.notation.errors": ("DeriveError",),
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
     "derive.notation.symbols": ("meaning",),
     "derive.plan.mesh": ("mesh", "regrouped"),
-    "derive.plan.search": ("search", "search_all"),
+    "derive.plan.search": ("search",),
     "derive.plan.task": ("task",),
     "derive.solve.evaluate": ("evaluate",),
     "derive.solve.feasible": ("feasible",),
     "derive.solve.numerical": ("numerical",),
     "derive.solve.optimum": ("optimum",),
     "derive.solve.recomputation": ("recomputation",),
-    "derive.solve.rounding": ("multiple_below", "nearest_power_of_two", "power_of_two_below"),
+    "derive.solve.rounding": (
+        "dividing_below", "multiple_below", "nearest_power_of_two", "power_of_two_below",
+    ),
     "derive.solve.steps": ("prove", "steps"),
     "derive.solve.threshold": ("threshold",),
 }  # fmt: skip

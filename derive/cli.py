@@ -12,7 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from derive.commands import output
-from derive.commands.plan_parser import add_limit_options, add_mesh_parser, add_plan_parser
+from derive.commands.plan_parser import (
+    add_limit_options,
+    add_mesh_parser,
+    add_plan_parser,
+    add_task_options,
+)
 from derive.notation.errors import DeriveError, quoted, unknown
 
 OVERLAPS = ("concurrent", "serial")
@@ -139,7 +144,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     figures.add_argument("--json", action="store_true", help="as JSON")
     why = _command(commands, "why", "the tree of one figure down to its sources", _why)
-    why.add_argument("figure", metavar="CHAPTER.FIGURE", help="such as 06.alpha-v5p")
+    why.add_argument(
+        "figure",
+        metavar="CHAPTER.FIGURE",
+        help="such as 06.alpha-v5p, or plan.RANK.NAME with the options of plan: plan.1.mfu",
+    )
+    add_task_options(why, _Once, required=False)
     why.add_argument("--chapters", action=_Once, metavar="FOLDER", help="the folder of chapters")
     return parser
 
@@ -269,9 +279,12 @@ def _figures(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from derive.commands import book
+    from derive.commands import book, plan
 
-    output.write(book.why(options.figure, options.chapters))
+    figure = options.figure
+    output.write(
+        plan.why(options) if figure.startswith("plan.") else book.why(figure, options.chapters)
+    )
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import lcm
+
 import sympy as sp
 
 from derive import Quantity, multiple_below, threshold
@@ -37,6 +39,14 @@ chapter.shown("ironwood-needs-y", needed, decimals(2), unit="")
 
 
 # After rounding.
+CUBE = chapter.given("cube", ironwood.quantity("cube_chips"))
+
+
+def of_cubes(bound: Quantity, y: int) -> Quantity:
+    """The largest slice of whole cubes, not above a bound, whose chips Y divides."""
+    return multiple_below(bound, lcm(int(CUBE.value), y))
+
+
 def slices_at(y: int, form: str) -> list[tuple[Quantity, Quantity]]:
     """The largest slice at a whole Y for both batches: the bound, and the largest whole mesh."""
     bounds = [
@@ -48,15 +58,21 @@ def slices_at(y: int, form: str) -> list[tuple[Quantity, Quantity]]:
 
 def slice_row(form: str, y: int) -> list[Cell]:
     """The slice at a whole Y, for a table."""
-    (bound, mesh), (_, later) = slices_at(y, form)
+    (bound, mesh), (later_bound, later) = slices_at(y, form)
     degrees = (whole(int(mesh.value) // y), " × ", whole(y))
-    return [form, whole(y), n(bound, 1), degrees, n(mesh), n(days(mesh, ironwood), 1), n(later)]
+    cubes = [n(of_cubes(one, y)) for one in (bound, later_bound)]
+    at_once = [n(mesh), n(days(mesh, ironwood), 1), cubes[0]]
+    return [form, whole(y), n(bound, 1), degrees, *at_once, n(later), cubes[1]]
 
 
 (bound, mesh), (later_bound, later_mesh) = slices_at(2, "large-n")
 chapter.claim("ironwood-slice-after-rounding", bound, "floor")
 chapter.claim("ironwood-16m-after-rounding", later_bound, "floor")
 chapter.shown("ironwood-16m-mesh", later_mesh)
+largest_slices = [of_cubes(one, 2) for one in (bound, later_bound)]
+for name, chips in zip(("ironwood-cubes", "ironwood-cubes-16m"), largest_slices, strict=True):
+    chapter.shown(name, chips)
+chapter.shown("ironwood-cubes-count", largest_slices[0] / CUBE, decimals(0), unit="")
 chapter.shown("ironwood-rounded-days", days(mesh, ironwood), decimals(1))
 three_ways = chapter.shown("ironwood-exact-mesh", slices_at(3, "exact")[0][1])
 chapter.shown("ironwood-exact-x", three_ways / 3, unit="")
@@ -67,12 +83,12 @@ why = "the whole mesh, with exact collectives on both axes"
 chapter.holds(("ironwood-exact-holds", exact_holds, why))
 chapter.table(
     "ironwood-slices",
-    "Form | Y | Bound | Mesh | Chips | Days | Chips at the later batch",
+    "Form | Y | Bound | Mesh | Chips | Days | Slice | Chips at the later batch | Slice then",
     [
-        ["large-n", n(needed, 2), n(largest, 1), "not whole", "-", n(iron_days, 1), "-"],
+        ["large-n", n(needed, 2), n(largest, 1), "not whole", "-", n(iron_days, 1), "-", "-", "-"],
         slice_row("large-n", 2),
         slice_row("exact", 2),
         slice_row("exact", 3),
     ],
-    align="lrrrrrr",
+    align="lrrrrrrrr",
 )

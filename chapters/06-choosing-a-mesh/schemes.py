@@ -6,7 +6,7 @@ import sympy as sp
 
 from derive import assume, meaning, number, seconds, steps, threshold
 from derive.cost.assumptions import ADAM_MOMENTS_BYTES, BYTES
-from derive.cost.moves import Move
+from derive.cost.program import Move
 from derive.cost.strategies import data_parallel, fsdp, weight_reads
 from derive.notation import units
 from derive.notation.symbols import M_X, B, C, D, F, M_hbm, P, W, X, alpha, e

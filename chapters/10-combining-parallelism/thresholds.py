@@ -11,8 +11,8 @@ from derive import (
     Quantity,
     batch_feed,
     context_ring,
+    dividing_below,
     gradient_sync,
-    multiple_below,
     pipeline_bubble,
     tensor_share,
     threshold,
@@ -145,12 +145,12 @@ def most(batch: int, share: Fraction) -> Quantity:
     return on(CARDS, **REPLICA, b_seq=1, B_seq=batch, epsilon=share)
 
 
-def downward(of: Quantity) -> Quantity:
-    """Cards of whole replicas."""
-    return multiple_below(of, prod(REPLICA.values()))
+def feeding(batch: int, share: Fraction) -> Quantity:
+    """Cards of whole replicas that the batch divides over."""
+    return dividing_below(most(batch, share), batch, prod(REPLICA.values()))
 
 
 rows: list[list[Cell]] = [
-    [pc(q(s)), *(n(downward(most(b, s))) for b in (512, 2048))] for s in SHARES
+    [pc(q(s)), *(n(feeding(b, s)) for b in (512, 2048))] for s in SHARES
 ]
 chapter.table("most-cards", "Bubble at most | Cards at 4M tokens | Cards at 16M tokens", rows)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from derive import facts
-from derive.book.figures import Figure, told
+from derive.book.figures import Figure
 from derive.book.marks import plain
 from derive.book.tables import aligned
+from derive.facts.tree import told
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.symbols import vocabulary

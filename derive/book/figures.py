@@ -10,9 +10,10 @@ import sympy as sp
 
 from derive.book import claims
 from derive.book.literals import literal
+from derive.facts.tree import told
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.printed import NO_BREAK, Rule, printed, si, significant
+from derive.notation.printed import NO_BREAK, Rule, printed
 from derive.notation.quantity import Quantity, number
 from derive.notation.units import Unit
 
@@ -142,17 +143,6 @@ def number_text(quantity: Quantity, rule: Rule, unit: str | None) -> tuple[str, 
         return (bare + NO_BREAK + unit, NO_BREAK + unit) if unit else (bare, "")
     text = printed(quantity.value, rule, quantity.unit)
     return text, text[len(bare) :] if text.startswith(bare) else ""
-
-
-def told(quantity: Quantity, digits: int = 4) -> str:
-    """A quantity for a message, to so many digits; whole numbers below 1e8 whole, and larger ones
-    under a prefix."""
-    value = fraction(quantity.value)
-    if abs(value) >= 10**8:
-        return printed(value, si(digits, trim=True), quantity.unit)
-    if value.denominator == 1:
-        digits = 9
-    return printed(value, significant(digits, trim=True), quantity.unit)
 
 
 def compared(name: str, left: object, sign: str, right: object) -> Relation:

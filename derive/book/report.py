@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from derive import facts
 from derive.book.build import Result, render, render_all
-from derive.book.figures import Figure, told
+from derive.book.figures import Figure
 from derive.book.folders import folders
 from derive.book.problems import BookError
+from derive.facts.tree import cited, told, tree
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
 from derive.notation.text import aligned
-
-_BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
 
 
 def figures(root: Path) -> list[dict[str, Any]]:
@@ -116,16 +113,8 @@ def why(root: Path, name: str) -> str:
     figure = known[wanted]
     lines = [_headline(result, figure)]
     for side in _sides(figure):
-        lines += _tree(side, set())
-    cited = dict.fromkeys(figure.cite)
-    for side in _sides(figure):
-        cited |= dict.fromkeys(key for key in _keys(side))
-    for source in facts.sources():
-        if source.key in cited:
-            place = f", {source.address}" if source.address else ""
-            dated = f", {source.dated}" if source.dated != "undated" else ""
-            lines.append(f"[{source.key}] {source.title}, {source.publisher}{dated}{place}")
-    return "\n".join(lines)
+        lines += tree(side)
+    return "\n".join([*lines, *cited(_sides(figure), figure.cite)])
 
 
 def _headline(result: Result, figure: Figure) -> str:
@@ -146,40 +135,3 @@ def _sides(figure: Figure) -> list[Quantity]:
     if figure.relation is not None:
         return [figure.relation.left, figure.relation.right]
     return [figure.quantity] if figure.quantity is not None else []
-
-
-def _keys(quantity: Quantity) -> Iterator[str]:
-    stack, seen = [quantity], set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.source:
-            yield node.source
-        stack.extend(child for _, child in node.inputs)
-
-
-def _tree(quantity: Quantity, seen: set[int], name: str = "") -> list[str]:
-    """The lines of a quantity and, drawn below it, of its inputs; each sub-tree once."""
-    formula = [quantity.formula] if quantity.formula else []
-    head = " = ".join([name or quantity.name or "value", *formula, told(quantity)])
-    origin = (quantity.owner, quantity.basis, _cited(quantity), quantity.status)
-    listed = ", ".join(part for part in origin if part)
-    head += f"  ({listed})" if listed else ""
-    if quantity.inputs and id(quantity) in seen:
-        return [f"{head}, as above"]
-    seen.add(id(quantity))
-    lines = [head]
-    for index, (child, given) in enumerate(quantity.inputs):
-        last = index == len(quantity.inputs) - 1
-        first, *rest = _tree(given, seen, child)
-        lines.append((_LAST if last else _BRANCH) + first)
-        lines += [(_GAP if last else _PIPE) + line for line in rest]
-    return lines
-
-
-def _cited(quantity: Quantity) -> str:
-    if not quantity.source:
-        return quantity.where
-    return f"[{quantity.source}] {quantity.where}".rstrip()

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.plan.mesh import Mesh, Regrouped, mesh, regrouped
-from derive.plan.mesh_text import lines
+from derive.plan.mesh import Mesh, Regrouped, lines, mesh, regrouped
 
 
 def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, int]:

@@ -14,8 +14,8 @@ import sympy as sp
 
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import StepAssumptions
-from derive.cost.step_time import passes
 from derive.cost.strategies import STRATEGIES, as_strategy
+from derive.cost.timing import passes
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 

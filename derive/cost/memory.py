@@ -7,6 +7,9 @@ With r of the stage's l layers recomputed, the first stage holds states + q (a_1
 bytes. The notebook adds recomputed layers one by one until that is at most the budget; the closed
 form here is the loop's result, which `derive.solve.recomputation` proves. Where the working set of
 the layer being run again is counted, any r > 0 costs it once more: min(1, r without it).
+
+What a layer saves is read off its program (`stage`). Stated here are the optimizer's copies, the
+micro-batches in flight, and that a recomputed layer saves its input alone.
 """
 
 from __future__ import annotations
@@ -15,53 +18,49 @@ from functools import partial
 
 import sympy as sp
 
-from derive.cost.step_assumptions import StepAssumptions, on_of
-from derive.cost.step_terms import Term, define, part
+from derive.cost import stage
+from derive.cost.step_assumptions import StepAssumptions as Assumptions
+from derive.cost.step_assumptions import on_of
+from derive.cost.terms import Term, define, part
 from derive.notation import symbols as v
 from derive.notation.units import byte
 
 ADAM_FP32_COPIES = 3  # master weights and two moments
 
 
-def definitions(assumptions: StepAssumptions) -> tuple[Term, ...]:
+def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     """Parameters and states on a chip, what a layer saves, and the recomputed layers, in order."""
     on = partial(on_of, assumptions)
-    saved = v.A_kept * v.T_r * v.b_seq * v.D / v.tp
-    if "saved_tensors" in assumptions:
-        # bf16: two norm inputs, their outputs, attention and its projection; q as wide as D, then
-        # keys and values and the feed-forward tensors; fp32 log-sum-exp of each query head.
-        wide = v.e * (6 * v.D + 2 * v.K * v.H + v.n_F * v.F) + v.e_32 * v.K * v.G
-        saved = v.T_r * v.b_seq * wide / v.tp
-    made = [
-        define(v.psi, parameters(assumptions), on("largest_stage")),
-        define(
-            v.M_states,
-            (v.e + v.e_g) * v.psi + ADAM_FP32_COPIES * v.e_32 * v.psi / (v.dp * v.cp),
-            on("gradient_bytes"),
-        ),
+    saved = stage.saved_bytes()
+    if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
+        saved = v.A_kept * stage.input_bytes() / v.e
+    optimizer = ADAM_FP32_COPIES * v.e_32 * stage.state_share() * v.psi
+    terms = [
+        define(v.psi, chip_parameters(assumptions), on("largest_stage")),
+        define(v.M_states, (v.e + v.e_g) * v.psi + optimizer, on("gradient_bytes")),
         define(v.n_fly, sp.Min(v.pp, v.n_mb)),
         define(v.a_1, saved, on("saved_tensors")),
-        define(v.a_0, v.e * v.T_r * v.b_seq * v.D / v.tp),
+        define(v.a_0, stage.input_bytes()),
     ]
     if "logits" in assumptions:
-        size = (v.e + v.e_32) * v.T_r * v.b_seq * v.V / v.tp
-        made.append(define(v.M_logits, size, ("logits",)))
+        terms.append(define(v.M_logits, (v.e + v.e_32) * stage.logits(), ("logits",)))
     rests_on = on("working_set", "logits")
-    return (*made, define(v.L_r, recomputed_layers(assumptions), rests_on))
+    return (*terms, define(v.L_r, recomputed_layers(assumptions), rests_on))
 
 
-def parameters(assumptions: StepAssumptions) -> sp.Expr:
+def chip_parameters(assumptions: Assumptions) -> sp.Expr:
     """Parameters on a chip: an even share, or those of the fullest stage.
 
     floor(1/p) is 1 without a pipeline and 0 with one: there, embedding and head share a stage.
     """
     if "largest_stage" not in assumptions:
         return v.P / (v.tp * v.pp)
-    layers = (v.P - v.n_V * v.V * v.D) / v.pp
-    return (layers + v.V * v.D * (1 + (v.n_V - 1) * sp.floor(1 / v.pp, evaluate=False))) / v.tp
+    layers = (v.P - v.n_V * stage.TABLE) / v.pp
+    tables = 1 + (v.n_V - 1) * sp.floor(1 / v.pp, evaluate=False)
+    return (layers + stage.TABLE * tables) / v.tp
 
 
-def recomputed_layers(assumptions: StepAssumptions) -> sp.Expr:
+def recomputed_layers(assumptions: Assumptions) -> sp.Expr:
     """The least whole number of recomputed layers of a stage that fits (see above)."""
     plain = _least(assumptions, sp.S.Zero)
     if "working_set" not in assumptions:
@@ -69,7 +68,7 @@ def recomputed_layers(assumptions: StepAssumptions) -> sp.Expr:
     return _least(assumptions, v.a_1 * sp.Min(1, plain, evaluate=False))
 
 
-def _least(assumptions: StepAssumptions, extra: sp.Expr) -> sp.Expr:
+def _least(assumptions: Assumptions, extra: sp.Expr) -> sp.Expr:
     over = v.M_states + extra - v.mu * v.M_hbm
     saves = v.a_1 - v.a_0
     needs = [sp.ceiling((over + v.a_1 * v.L_p * v.n_fly) / (saves * v.n_fly))]
@@ -78,16 +77,16 @@ def _least(assumptions: StepAssumptions, extra: sp.Expr) -> sp.Expr:
     return sp.Max(0, *needs, evaluate=False)
 
 
-def memory(assumptions: StepAssumptions) -> tuple[Term, ...]:
+def memory(assumptions: Assumptions) -> tuple[Term, ...]:
     """The parts of the memory of the fullest chip, in bytes."""
-    stage = v.a_1 * (v.L_p - v.L_r) + v.a_0 * v.L_r
+    held = v.a_1 * (v.L_p - v.L_r) + v.a_0 * v.L_r
     parts = [
         part("states", v.M_states, byte, "weights, gradients and optimizer states"),
-        part("activations", stage * v.n_fly, byte, "activations saved for the backward pass"),
+        part("activations", held * v.n_fly, byte, "activations saved for the backward pass"),
     ]
     if "logits" in assumptions:
         # The last stage has one micro-batch in flight and the logits; the first has no logits.
-        beyond = sp.Max(stage * v.n_fly, stage + v.M_logits, evaluate=False) - stage * v.n_fly
+        beyond = sp.Max(held * v.n_fly, held + v.M_logits, evaluate=False) - held * v.n_fly
         gloss = "what the logits add where the last stage is the fullest"
         parts.append(part("logits", beyond, byte, gloss, ("logits",)))
     if "working_set" in assumptions:

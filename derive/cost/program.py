@@ -1,4 +1,4 @@
-"""A pass as a program: what is moved, sliced, multiplied and combined, in order.
+"""A pass as a program: what is moved, sliced, multiplied and applied, in order.
 
 The costs of a pass are read off it, and it can be executed (the tests run it on simulated devices).
 Each operation names tensors with their layout at that point.
@@ -6,14 +6,81 @@ Each operation names tensors with their layout at that point.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import sympy as sp
 
-from derive.cost.moves import Move, degree, product
-from derive.cost.sharding import Tensor
-from derive.notation.symbols import find, fma
+from derive.cost.tensor import Tensor, joined
+from derive.notation.symbols import find, fma, mesh_axis
+
+Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "load"]
+
+# How often the whole array passes over the wire for large n. What a ring or a switch makes of an
+# all-to-all belongs to the network.
+TRAVERSALS: dict[Collective, int] = {
+    "all_gather": 1,
+    "reduce_scatter": 1,
+    "all_reduce": 2,
+    "all_to_all": 1,
+    "send": 1,
+    "load": 1,
+}
+
+
+def degree(axes: tuple[str, ...]) -> sp.Expr:
+    """The number of devices in a group that spans the mesh axes `axes`."""
+    return sp.Mul(*(mesh_axis(axis) for axis in axes))
+
+
+def elements(tensor: Tensor, without: tuple[str, ...] = ()) -> sp.Expr:
+    """The elements of `tensor` on a device, as if the axes of `without` did not split it."""
+    whole = sp.Mul(*(find(dim) for dim in tensor.dims))
+    return whole / degree(tuple(axis for axis in tensor.axes if axis not in without))
+
+
+@dataclass(frozen=True)
+class Move:
+    """One collective. `array_bytes` is the full array at that point: what an all-gather makes, what
+    a reduction starts from, and for an all-to-all all that the group holds. Unit: byte.
+
+    `axes` is the group, outermost first: mesh axes, or S for slices. `critical` says whether the
+    computation of the pass waits for it; what it does not wait for can hide under the products
+    whose results `under` names.
+    """
+
+    collective: Collective
+    tensor: str
+    axes: tuple[str, ...]
+    array_bytes: sp.Expr
+    critical: bool
+    under: tuple[str, ...] = ()
+
+    @property
+    def axis(self) -> str:
+        """The group's mesh axes in one word, as they are written after a dimension."""
+        return joined(self.axes)
+
+    @property
+    def devices(self) -> sp.Expr:
+        """The number of devices in the group; for a `send` or `load` it plays no part."""
+        return degree(self.axes)
+
+    @cached_property
+    def bytes(self) -> sp.Expr:
+        """The large-n volume: the array times 2 for an all-reduce, times 1 for the others."""
+        return TRAVERSALS[self.collective] * self.array_bytes
+
+    @cached_property
+    def sent_bytes(self) -> sp.Expr:
+        """Exactly what one device sends, for a group of any finite size."""
+        if self.collective in ("send", "load"):
+            return self.array_bytes
+        n = self.devices
+        share = (n - 1) / n**2 if self.collective == "all_to_all" else (n - 1) / n
+        return self.bytes * share
 
 
 @dataclass(frozen=True)
@@ -34,33 +101,54 @@ class Sliced:
 
 
 @dataclass(frozen=True)
-class Multiplied:
-    """Local products of pairs of operands, added up; `partial` axes still have to be reduced.
+class Pair:
+    """One local product. `roles` gives the mesh axes that split each dimension, summed ones
+    included; `share` is the part of the multiply-adds that is done: half where a causal mask leaves
+    out the other half, none for a look-up."""
 
-    `roles` gives the mesh axes that split each dimension of the product, summed ones included.
-    """
-
-    pairs: tuple[tuple[Tensor, Tensor], ...]
-    result: Tensor
-    partial: tuple[str, ...]
+    left: Tensor
+    right: Tensor
     roles: tuple[tuple[str, tuple[str, ...]], ...]
+    share: sp.Rational = sp.S.One
 
-    @cached_property
+    @property
     def flops(self) -> sp.Expr:
-        """What one device computes: two FLOP (one multiply-add) per element of each product."""
-        local = product([find(dim) / degree(axes) for dim, axes in self.roles])
-        return fma * len(self.pairs) * local
+        """What one device computes: two FLOP (one multiply-add) per element of the product."""
+        if not self.share:
+            return sp.S.Zero
+        return fma * self.share * sp.Mul(*(find(d) / degree(axes) for d, axes in self.roles))
 
 
 @dataclass(frozen=True)
-class Combined:
-    """The element-wise product of local tensors of one layout (a gate); its FLOPs are ignored."""
+class Multiplied:
+    """Local products, added up; `partial` axes still have to be reduced. `again` marks what a fused
+    kernel makes a second time: by convention it is not counted."""
 
+    pairs: tuple[Pair, ...]
+    result: Tensor
+    partial: tuple[str, ...]
+    again: bool = False
+
+    @cached_property
+    def flops(self) -> sp.Expr:
+        """The FLOP of one device; zero where the product is made again."""
+        return sp.S.Zero if self.again else sp.Add(*(pair.flops for pair in self.pairs))
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A function of local tensors, element by element or along whole dimensions; its FLOPs are
+    ignored. With `wrt` it is the gradient in that operand: the operands are then the gradient of
+    the result and what the function needs for it."""
+
+    function: str
     operands: tuple[Tensor, ...]
     result: Tensor
+    wrt: int | None = None
+    again: bool = False
 
 
-Operation = Moved | Sliced | Multiplied | Combined
+Operation = Moved | Sliced | Multiplied | Applied
 
 
 @dataclass(frozen=True)
@@ -75,7 +163,26 @@ class PassCost:
     program: tuple[Operation, ...] = ()
 
 
-def pass_of(name: str, program: tuple[Operation, ...]) -> PassCost:
-    """The cost of a program."""
-    flops = sp.Add(*(op.flops for op in program if isinstance(op, Multiplied)))
-    return PassCost(name, flops, tuple(op.move for op in program if isinstance(op, Moved)), program)
+def pass_of(
+    name: str, program: tuple[Operation, ...], same_length: Mapping[sp.Symbol, sp.Symbol]
+) -> PassCost:
+    """The cost of a program, in which some dimensions are as long as others."""
+    flops = sp.Add(*(step.flops for step in program if isinstance(step, Multiplied)))
+    flops = flops.xreplace(same_length)
+    moves = tuple(step.move for step in program if isinstance(step, Moved))
+    return PassCost(name, flops, moves, program)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What the forward pass leaves for the backward one: a tensor in the layout that is kept, or
+    statistics of it, and its bytes on a device."""
+
+    tensor: Tensor
+    bytes: sp.Expr
+    statistics: bool = False
+
+    @property
+    def name(self) -> str:
+        """The tensor's name, or what is kept of it."""
+        return f"statistics of {self.tensor.name}" if self.statistics else self.tensor.name

@@ -1,23 +1,243 @@
-"""A cursor over the text of a sharding: its tokens and dimensions, and what was expected."""
+"""The text of a block, read: its statements, tensors and dimensions, and what was expected."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
-from derive.cost.tensor import AXES, Tensor, check_layout
-from derive.notation.errors import ShardingError, nearest, quoted
-from derive.notation.symbols import vocabulary
+import sympy as sp
 
-_TOKEN = re.compile(r"\s*(?:(->)|([A-Za-z_][A-Za-z_0-9]*)|([\[\].,*]))")
+from derive.cost.block import (
+    FUNCTIONS,
+    Block,
+    FunctionLine,
+    Line,
+    ProductLine,
+    check_names,
+    inferred_result,
+    summed_dims,
+)
+from derive.cost.tensor import Tensor, check_layout
+from derive.notation.errors import DeriveError, ShardingError, nearest, quoted, unknown
+from derive.notation.symbols import mesh_axis, vocabulary
+
+LONGEST = 4000  # characters of a block
+LONGEST_STATEMENT = 600
+MOST_LINES = 64
+LONGEST_NAME = 24
+PARAMETER = re.compile(r"W(_\w*)?\Z", re.ASCII)
+TYPED_FUNCTIONS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ("view", "route"))
+_TOKEN = re.compile(r"\s*(?:(->|=>)|([A-Za-z_][A-Za-z_0-9]*(?:\+[A-Za-z_][A-Za-z_0-9]*)*)|([\[\](),.*+@]))")
+_JOINS = ("->", "=>", ".", "*", "+", "@")
+HALF = sp.Rational(1, 2)
 
 
-class Reader:
-    """A cursor over the tokens of one sharding."""
+def block(text: str, parameters: Collection[str] | None = None) -> Block:
+    """Read a block: statements on lines of their own or parted by semicolons.
+
+    `parameters` names the tensors that are parameters; left out, those called W or W_... are.
+    Raises ShardingError naming what is wrong and what was expected.
+    """
+    if not isinstance(text, str):
+        raise ShardingError(f"expected a block such as In[B_X, D] . ..., found {quoted(text)}")
+    if len(text) > LONGEST:
+        raise ShardingError(f"a block has at most {LONGEST} characters, found {len(text)}")
+    reading = _Reading()
+    for statement in _statements(text):
+        reading.statement(statement)
+    return reading.block(parameters)
+
+
+def _statements(text: str) -> list[str]:
+    """The statements of a text; a line that begins or ends in a sign goes on."""
+    statements: list[str] = []
+    goes_on = False
+    for piece in re.split(r"[;\n]", text):
+        stripped = piece.strip()
+        if not stripped:
+            continue
+        if statements and (goes_on or stripped.startswith(_JOINS)):
+            statements[-1] += f" {stripped}"
+        else:
+            statements.append(stripped)
+        goes_on = stripped.endswith(_JOINS)
+    if len(statements) > MOST_LINES:
+        raise ShardingError(f"a block has at most {MOST_LINES} lines, found {len(statements)}")
+    return statements or [text]
+
+
+class _Reading:
+    """What has been read so far: tensors by name, and the lines that make them."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self.lines: list[Line] = []
+        self.results: set[str] = set()
+
+    def statement(self, text: str) -> None:
+        """Read one statement: a chain of products, a function, a view or a route."""
+        cursor = _Cursor(text)
+        if cursor.peek(1) == "(" and not cursor.peek() == "(":
+            self.function(cursor)
+            return
+        left = self.mention(cursor)
+        if cursor.peek() in ("->", "=>"):
+            self.renamed(cursor, left)
+        elif cursor.peek() in ("+", "*"):
+            sign = cursor.advance()
+            self.make(cursor, sign, (left.name, self.mention(cursor).name))
+        else:
+            self.chain(cursor, left)
+
+    def chain(self, cursor: _Cursor, left: Tensor) -> None:
+        if cursor.peek() not in (".", "@"):
+            raise ShardingError(f"expected '.' and a weight after {left}, found {cursor.told()}")
+        hidden = sum(token in (".", "@") for token in cursor.tokens) - 1
+        place = 0
+        while cursor.peek() in (".", "@"):
+            place += 1
+            share = sp.S.Zero if cursor.advance() == "@" else sp.S.One
+            rights = [self.mention(cursor)]
+            while cursor.peek() == "*":
+                cursor.advance()
+                rights.append(self.mention(cursor))
+            declared = None
+            if cursor.peek() == "->":
+                cursor.advance()
+                declared = cursor.tensor(self.tensors)
+                if cursor.flag("causal"):
+                    share *= HALF
+            elif cursor.peek() is None:
+                raise ShardingError("expected '-> Out[...]' at the end: the result must be declared")
+            left = self.product(left, rights, declared, share, hidden, place)
+        if cursor.peek() is not None:
+            raise ShardingError(f"expected '.', '->' or the end, found {cursor.told()}")
+
+    def product(
+        self,
+        left: Tensor,
+        rights: Sequence[Tensor],
+        declared: Tensor | None,
+        share: sp.Rational,
+        hidden: int,
+        place: int,
+    ) -> Tensor:
+        right = rights[0]
+        for other in rights[1:]:
+            if (other.dims, other.layout) != (right.dims, right.layout):
+                raise ShardingError(
+                    f"{right} * {other}: the matrices of a gated layer must be sharded alike"
+                )
+        name = "Tmp" if hidden < 2 else f"Tmp{place}"
+        result = declared or inferred_result(left, right, name)
+        self.new(result)
+        shared = [d for d in left.dims if d in right.dims]
+        expected = [d for d in dict.fromkeys((*left.dims, *right.dims)) if d not in shared]
+        if not {*expected} <= {*result.dims} <= {*expected, *shared}:
+            kept = f" (and any of {', '.join(shared)})" if len(shared) > 1 else ""
+            raise ShardingError(
+                f"{result}: {left} . {right} gives dimensions {', '.join(expected)}{kept}, "
+                f"found {', '.join(result.dims)}"
+            )
+        if not summed_dims(left, right, result):
+            which = "no dimension" if not shared else "only dimensions that the result keeps"
+            raise ShardingError(f"{left} . {right}: nothing to sum over; they share {which}")
+        self.add(ProductLine(left.name, tuple(t.name for t in rights), result.name, share), result)
+        return result
+
+    def function(self, cursor: _Cursor) -> None:
+        name = cursor.word("a function such as norm")
+        if name not in TYPED_FUNCTIONS:
+            raise _unknown("function", name, TYPED_FUNCTIONS)
+        cursor.take("(")
+        operands = [self.mention(cursor).name]
+        cursor.take(")")
+        if cursor.peek() == "*":
+            cursor.advance()
+            operands.append(self.mention(cursor).name)
+            if f"{name}*" not in FUNCTIONS:
+                gates = ", ".join(n.removesuffix("*") for n in FUNCTIONS if n[-1] == "*" and n[1:])
+                raise ShardingError(f"{name}(...) * ... is no gate; write one of {gates}")
+            name += "*"
+        self.make(cursor, name, tuple(operands))
+
+    def make(self, cursor: _Cursor, function: str, operands: tuple[str, ...]) -> None:
+        """The result of a function: it has the dimensions of its operands."""
+        cursor.take("->")
+        like = self.tensors[operands[0]]
+        result = cursor.tensor(self.tensors, like)
+        for operand in (self.tensors[name] for name in (*operands, result.name) if name in self.tensors):
+            if operand.dims != like.dims:
+                raise ShardingError(f"{operand}: expected the dimensions of {like}")
+        if result.dims != like.dims:
+            raise ShardingError(f"{result}: expected the dimensions of {like}")
+        self.new(result)
+        fused = cursor.flag("fused")
+        cursor.end()
+        self.add(FunctionLine(function, operands, result.name, fused), result)
+
+    def renamed(self, cursor: _Cursor, operand: Tensor) -> None:
+        sign = cursor.advance()
+        result = cursor.tensor(self.tensors)
+        self.new(result)
+        cursor.end()
+        if sign == "->":
+            if len(result.dims) != len(operand.dims):
+                raise ShardingError(f"{result}: expected {len(operand.dims)} dimensions, as {operand}")
+            self.add(FunctionLine("view", (operand.name,), result.name), result)
+            return
+        function = "route" if len(result.dims) > len(operand.dims) else "combine"
+        wide, narrow = (result, operand) if function == "route" else (operand, result)
+        if len(wide.dims) != len(narrow.dims) + 1 or wide.dims[2:] != narrow.dims[1:]:
+            raise ShardingError(
+                f"{operand} => {result}: expected rows [B, ...] and places [E, J, ...] of experts"
+            )
+        self.add(FunctionLine(function, (operand.name,), result.name), result)
+
+    def mention(self, cursor: _Cursor) -> Tensor:
+        """A tensor that is used: known by its name, or coming in from outside with dimensions."""
+        tensor = cursor.tensor(self.tensors)
+        self.tensors.setdefault(tensor.name, tensor)
+        return tensor
+
+    def new(self, result: Tensor) -> None:
+        if result.name in self.results:
+            raise ShardingError(f"{result.name} is made twice; give each result its own name")
+        if result.name in self.tensors:
+            raise ShardingError(f"{result.name} is used before it is made; make it on a line above")
+
+    def add(self, line: Line, result: Tensor) -> None:
+        self.tensors[result.name] = result
+        self.results.add(result.name)
+        self.lines.append(line)
+
+    def block(self, parameters: Collection[str] | None) -> Block:
+        if parameters is None:
+            names = [name for name in self.tensors if PARAMETER.match(name)]
+        else:
+            names = [parameters] if isinstance(parameters, str) else list(parameters)
+            for name in names:
+                if name not in self.tensors:
+                    raise _unknown("parameter", str(name), self.tensors)
+        for name in names:
+            if name in self.results:
+                raise ShardingError(f"parameter {name} is made by a line; a parameter is given")
+        made = Block(tuple(self.lines), tuple(self.tensors.values()), tuple(names))
+        check_names(made)
+        return made
+
+
+class _Cursor:
+    """A cursor over the tokens of one statement."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > LONGEST_STATEMENT:
+            raise ShardingError(
+                f"a sharding has at most {LONGEST_STATEMENT} characters, found {len(text)}"
+            )
         self.tokens: list[str] = []
-        place = 0
-        stripped = text.rstrip()
+        self.at = 0
+        place, stripped = 0, text.rstrip()
         while place < len(stripped):
             match = _TOKEN.match(stripped, place)
             if match is None:
@@ -25,31 +245,65 @@ class Reader:
                 raise ShardingError(f"a sharding cannot hold {quoted(rest[:1])}, at {quoted(rest)}")
             self.tokens.append(match.group().strip())
             place = match.end()
-        self.place = 0
 
-    def peek(self) -> str | None:
-        return self.tokens[self.place] if self.place < len(self.tokens) else None
+    def peek(self, ahead: int = 0) -> str | None:
+        place = self.at + ahead
+        return self.tokens[place] if place < len(self.tokens) else None
 
-    def found(self) -> str:
+    def advance(self) -> str:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def told(self) -> str:
         token = self.peek()
         return "the end" if token is None else quoted(token)
 
     def take(self, expected: str) -> None:
         if self.peek() != expected:
-            raise ShardingError(f"expected {expected!r} in a sharding, found {self.found()}")
-        self.place += 1
+            raise ShardingError(f"expected {expected!r} in a sharding, found {self.told()}")
+        self.at += 1
+
+    def end(self) -> None:
+        if self.peek() is not None:
+            raise ShardingError(f"expected the end of the line, found {self.told()}")
+
+    def flag(self, name: str) -> bool:
+        """Whether `(name)` comes next; it is read where it does."""
+        if self.peek() != "(":
+            return False
+        if self.peek(1) != name or self.peek(2) != ")":
+            raise ShardingError(f"expected ({name}) or the end, found {quoted(self.peek(1) or '(')}")
+        self.at += 3
+        return True
 
     def word(self, expected: str) -> str:
         token = self.peek()
         if token is None or not (token[0].isalpha() or token[0] == "_"):
-            raise ShardingError(f"expected {expected} in a sharding, found {self.found()}")
-        self.place += 1
+            raise ShardingError(f"expected {expected} in a sharding, found {self.told()}")
+        self.at += 1
         return token
 
-    def tensor(self) -> Tensor:
+    def tensor(self, known: dict[str, Tensor], like: Tensor | None = None) -> Tensor:
+        """A tensor with its dimensions, or by its name where it is known, or, as a result, where
+        its dimensions are those of `like`."""
         name = self.word("a tensor such as In[B_X, D]")
-        if len(name) > 24:
-            raise ShardingError(f"a tensor's name has at most 24 letters, found {quoted(name)}")
+        if len(name) > LONGEST_NAME:
+            raise ShardingError(
+                f"a tensor's name has at most {LONGEST_NAME} letters, found {quoted(name)}"
+            )
+        if "+" in name:
+            raise ShardingError(f"a tensor's name holds letters and digits, found {quoted(name)}")
+        if self.peek() != "[":
+            if name in known:
+                return known[name]
+            if like is not None:
+                return like.named(name)
+            if known and self.at > 1:
+                raise ShardingError(f"expected '[' in a sharding, found {self.told()}")
+            raise ShardingError(
+                f"{name} is used before it is made: make it on a line above, or give its "
+                f"dimensions, such as {name}[B, D], where it comes in"
+            )
         self.take("[")
         dims: list[str] = []
         layout: list[tuple[str, ...]] = []
@@ -63,24 +317,46 @@ class Reader:
                 break
             self.take(",")
         self.take("]")
-        made = Tensor(name, tuple(dims), tuple(layout))
-        check_layout(made)
-        return made
+        tensor = Tensor(name, tuple(dims), tuple(layout))
+        check_layout(tensor)
+        if known.get(name, tensor) != tensor:
+            raise ShardingError(
+                f"{tensor}: {name} is {known[name]} before; a name used again is the same tensor"
+            )
+        return tensor
+
+
+def dimensions() -> list[str]:
+    """The names of the dimensions that tensors can have."""
+    return [name for name, meaning in vocabulary().items() if meaning.role == "dimension"]
+
+
+def axis_names(word: str, where: str) -> tuple[str, ...]:
+    """The mesh axes in a word: capital letters one by one, or names joined by +."""
+    names = tuple(word) if word.isupper() else tuple(word.split("+"))
+    for name in names:
+        try:
+            mesh_axis(name)
+        except DeriveError as error:
+            raise ShardingError(f"{where}: unknown mesh axis {quoted(name)}: {error}") from None
+    return names
 
 
 def _dimension(word: str, tensor: str) -> tuple[str, tuple[str, ...]]:
-    dim, _, axes = word.partition("_")
-    known = [n for n, m in vocabulary().items() if m.role == "dimension"]
-    if dim not in known:
+    known = dimensions()
+    longest = max((d for d in known if word == d or word.startswith(f"{d}_")), key=len, default="")
+    if not longest:
+        dim = word.partition("_")[0]
         close = nearest(dim, known)
         hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
         raise ShardingError(f"{tensor}: unknown dimension {quoted(dim)}; {hint}")
-    if word.endswith("_"):
+    if word == longest:
+        return longest, ()
+    axes = word[len(longest) + 1 :]
+    if not axes:
         raise ShardingError(f"{tensor}: expected mesh axes after {quoted(word)}")
-    for axis in axes:
-        if axis not in AXES:
-            raise ShardingError(
-                f"{tensor}: unknown mesh axis {quoted(axis)} in {quoted(word)}; "
-                f"known: {', '.join(AXES)}"
-            )
-    return dim, tuple(axes)
+    return longest, axis_names(axes, tensor)
+
+
+def _unknown(kind: str, name: str, names: Collection[str]) -> ShardingError:
+    return ShardingError(str(unknown(kind, name, names)))

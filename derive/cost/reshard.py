@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import sympy as sp
 
-from derive.cost.moves import Collective, Move, degree, product
-from derive.cost.program import Moved, Operation, Sliced
-from derive.cost.sharding import Layout, Tensor
-from derive.notation.symbols import find
-
-Split = dict[str, tuple[str, ...]]
-
-
-def array_bytes(tensor: Tensor, element: sp.Expr, without: tuple[str, ...] = ()) -> sp.Expr:
-    """The bytes of `tensor` over the axes it is still split by, those of `without` left out."""
-    rest = tuple(axis for axis in tensor.axes if axis not in without)
-    return element * product([find(dim) for dim in tensor.dims]) / degree(rest)
+from derive.cost.program import Collective, Move, Moved, Operation, Sliced, elements
+from derive.cost.tensor import Layout, Split, Tensor
 
 
 def moved(
@@ -30,13 +17,8 @@ def moved(
     critical: bool,
 ) -> Moved:
     """A move between two layouts; the array counted is the one that is whole over `axes`."""
-    size = array_bytes(before, element, without=axes)
+    size = element * elements(before, without=axes)
     return Moved(Move(collective, before.name, axes, size, critical), before, after)
-
-
-def laid_out(tensor: Tensor, split: Mapping[str, tuple[str, ...]]) -> Tensor:
-    """`tensor` with the layout that `split` gives by dimension."""
-    return replace(tensor, layout=tuple(split.get(dim, ()) for dim in tensor.dims))
 
 
 def reshard(tensor: Tensor, target: Layout, element: sp.Expr, critical: bool) -> list[Operation]:
@@ -60,10 +42,6 @@ def reshard(tensor: Tensor, target: Layout, element: sp.Expr, critical: bool) ->
     return operations
 
 
-def _split(tensor: Tensor) -> Split:
-    return dict(zip(tensor.dims, tensor.layout, strict=True))
-
-
 def _excess(now: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The inner axes of `now` beyond what it shares with `wanted` from the outside."""
     shared = 0
@@ -73,7 +51,7 @@ def _excess(now: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _sliced(current: Tensor, wanted: Split) -> Sliced | None:
-    split = _split(current)
+    split = current.split
     for dim, axes in wanted.items():
         have = split[dim]
         if have != axes[: len(have)] or have == axes:
@@ -84,7 +62,7 @@ def _sliced(current: Tensor, wanted: Split) -> Sliced | None:
                 break
             free.append(axis)
         if free:
-            return Sliced(current, laid_out(current, split | {dim: have + tuple(free)}))
+            return Sliced(current, current.laid_out(split | {dim: have + tuple(free)}))
     return None
 
 
@@ -101,19 +79,19 @@ def _exchangeable(split: Split, wanted: Split, dim: str) -> tuple[str, tuple[str
 
 
 def _exchanged(current: Tensor, wanted: Split, element: sp.Expr, critical: bool) -> Moved | None:
-    split = _split(current)
+    split = current.split
     for dim in current.dims:
-        found = _exchangeable(split, wanted, dim)
-        if found is not None:
-            other, group = found
+        exchange = _exchangeable(split, wanted, dim)
+        if exchange is not None:
+            other, group = exchange
             kept = split[dim][: len(split[dim]) - len(group)]
-            after = laid_out(current, split | {dim: kept, other: split[other] + group})
+            after = current.laid_out(split | {dim: kept, other: split[other] + group})
             return moved("all_to_all", current, after, group, element, critical)
     return None
 
 
 def _gathered(current: Tensor, wanted: Split, element: sp.Expr, critical: bool) -> Moved:
-    split = _split(current)
+    split = current.split
     dim = next(d for d in current.dims if _excess(split[d], wanted[d]))
     rest = split[dim]
     limit = len(rest) - len(_excess(rest, wanted[dim]))
@@ -122,6 +100,5 @@ def _gathered(current: Tensor, wanted: Split, element: sp.Expr, critical: bool) 
         not group or _exchangeable(split | {dim: rest}, wanted, dim) is None
     ):
         rest, group = rest[:-1], (rest[-1], *group)
-    return moved(
-        "all_gather", current, laid_out(current, split | {dim: rest}), group, element, critical
-    )
+    after = current.laid_out(split | {dim: rest})
+    return moved("all_gather", current, after, group, element, critical)

@@ -1,4 +1,4 @@
-"""The rules of a sharded layer: for each product and each mesh axis, what has to be moved.
+"""The rules of a sharded product: for each mesh axis, what has to be moved.
 
 For `left . right -> result` and one mesh axis:
 
@@ -12,151 +12,113 @@ For `left . right -> result` and one mesh axis:
 
 The rules are canonical, not always the cheapest: under rule 2 slicing the other operand, where it
 is replicated, can move less. Where an axis that has to leave a dimension bars a scatter onto it,
-the sums are all-reduced and resharded. The backward pass is the two transposed products of each
-matmul under the same rules; a gradient is sharded like its tensor. Element-wise work is ignored.
+the sums are all-reduced and resharded.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 import sympy as sp
 
-from derive.cost.program import Combined, Moved, Multiplied, Operation, PassCost, Sliced, pass_of
-from derive.cost.reshard import laid_out, moved, reshard
-from derive.cost.sharding import Product, Sharding, Tensor, branch_name
+from derive.cost.block import summed_dims
+from derive.cost.program import Applied, Moved, Multiplied, Operation, Pair, Sliced
+from derive.cost.reshard import moved, reshard
+from derive.cost.tensor import Layout, Split, Tensor
 from derive.notation.symbols import e, e_g
 
-KEEP = ("activations", "none", "weights", "all")
+Term = tuple[Tensor, Tensor, sp.Rational]  # left, right, and the part of the product that is done
 
 
-@lru_cache(maxsize=512)
-def passes(layer: Sharding, keep: str = "activations") -> tuple[PassCost, PassCost]:
-    """The forward and the backward pass of a layer.
+class Pass:
+    """The program of one pass as it grows, and the layouts in which each tensor is held so far.
 
-    `keep` says which gathered tensors the forward pass leaves for the backward one: activations,
-    weights, all or none; what is not kept is gathered again. Within a pass a gathered tensor is
-    reused.
+    `critical` are the names of the tensors whose moves the pass waits for, `reduced` those of the
+    gradients of parameters. `fetched` collects what was brought from `held` as it stood at first.
     """
-    forward = _Pass(layer, backward=False)
-    forward.run_forward()
-    backward = _Pass(layer, backward=True)
-    for tensor in (layer.operand, *(t for p in layer.products for t in _made(p))):
-        kept = keep in ("activations", "all")
-        backward.held[tensor.name] = forward.held[tensor.name] if kept else [tensor]
-    for weight in layer.weights:
-        kept = keep in ("weights", "all")
-        backward.held[weight.name] = forward.held[weight.name] if kept else [weight]
-    backward.run_backward()
-    return pass_of("forward", tuple(forward.program)), pass_of("backward", tuple(backward.program))
 
-
-def _made(product: Product) -> tuple[Tensor, ...]:
-    """What a product makes: its result, and where gated the results of its branches before it."""
-    if len(product.weights) == 1:
-        return (product.result,)
-    return (*(_branch(product, weight) for weight in product.weights), product.result)
-
-
-def _branch(product: Product, weight: Tensor) -> Tensor:
-    return replace(product.result, name=branch_name(product, weight))
-
-
-def gradient(tensor: Tensor) -> Tensor:
-    """The gradient of a tensor, sharded like it."""
-    return replace(tensor, name=f"d{tensor.name}")
-
-
-class _Pass:
-    """The program of one pass as it grows, and the layouts in which each tensor is held so far."""
-
-    def __init__(self, layer: Sharding, backward: bool) -> None:
-        self.layer = layer
+    def __init__(
+        self,
+        held: dict[str, list[Tensor]],
+        critical: Collection[str],
+        reduced: Collection[str] = (),
+    ) -> None:
         self.program: list[Operation] = []
-        self.held: dict[str, list[Tensor]] = {t.name: [t] for t in (layer.operand, *layer.weights)}
-        # The pass waits for what its own chain of activations (or their gradients) needs; weights
-        # can be gathered ahead, and their gradients reduced behind.
-        chain = [layer.operand, *(t for p in layer.products for t in _made(p))]
-        self.chain = {gradient(t).name if backward else t.name for t in chain}
-        self.weight_gradients = {gradient(w).name for w in layer.weights}
+        self.held = held
+        self.critical = frozenset(critical)
+        self.reduced = frozenset(reduced)
+        self.given = {tensor for layouts in held.values() for tensor in layouts}
+        self.fetched: dict[Tensor, None] = {}
+        self.again = False
 
-    def run_forward(self) -> None:
-        current = self.layer.operand
-        for product in self.layer.products:
-            branches = [
-                product.result if len(product.weights) == 1 else _branch(product, weight)
-                for weight in product.weights
-            ]
-            for weight, branch in zip(product.weights, branches, strict=True):
-                self.multiply([(current, weight)], branch)
-            if len(branches) > 1:
-                self.combine(tuple(branches), product.result)
-            current = product.result
+    def multiply(self, terms: Sequence[Term], result: Tensor) -> None:
+        """Fetch the operands as the rules want them, multiply, reduce and reshard the sum.
 
-    def run_backward(self) -> None:
-        inputs = [self.layer.operand, *(p.result for p in self.layer.products[:-1])]
-        last = gradient(self.layer.result)
-        self.held[last.name] = [last]
-        for operand, product in reversed(list(zip(inputs, self.layer.products, strict=True))):
-            branches = [gradient(product.result)]
-            if len(product.weights) > 1:
-                others = [_branch(product, weight) for weight in product.weights]
-                branches = [gradient(branch) for branch in others]
-                for index, branch in enumerate(branches):
-                    rest = tuple(t for i, t in enumerate(others) if i != index)
-                    self.combine((gradient(product.result), *rest), branch)
-            pairs = list(zip(branches, product.weights, strict=True))
-            self.multiply(pairs, gradient(operand))
-            for branch, weight in pairs:
-                self.multiply([(operand, branch)], gradient(weight))
+        Products that leave the sum in different layouts are reduced one by one, and then added.
+        """
+        groups: dict[tuple[Layout, tuple[str, ...]], list[Pair]] = {}
+        for left, right, share in terms:
+            split = _roles(left, right, result)
+            ready = (self.fetch(left.laid_out(split)), self.fetch(right.laid_out(split)))
+            summed = summed_dims(left, right, result)
+            partial = tuple(axis for dim in summed for axis in split[dim])
+            pair = Pair(*ready, tuple(split.items()), share)
+            groups.setdefault((result.laid_out(split).layout, partial), []).append(pair)
+        names = [result.name]
+        if len(groups) > 1:
+            names = [f"{result.name}+{place}" for place in range(len(groups))]
+        for name, ((layout, partial), pairs) in zip(names, groups.items(), strict=True):
+            local = Tensor(name, result.dims, layout)
+            self.program.append(Multiplied(tuple(pairs), local, partial, self.again))
+            self.finish(local, partial, result.named(name))
+        if len(groups) > 1:
+            self.apply("+", [result.named(name) for name in names], result)
 
-    def combine(self, operands: tuple[Tensor, ...], result: Tensor) -> None:
-        self.program.append(Combined(operands, result))
+    def apply(
+        self, function: str, operands: Sequence[Tensor], result: Tensor, wrt: int | None = None
+    ) -> None:
+        """Apply a function to operands as they are held, and hold the result."""
+        self.program.append(Applied(function, tuple(operands), result, wrt, self.again))
         self.held[result.name] = [result]
-
-    def multiply(self, pairs: list[tuple[Tensor, Tensor]], result: Tensor) -> None:
-        """Fetch the operands as the rules want them, multiply, reduce and reshard the result."""
-        left, right = pairs[0]
-        split = _roles(left, right, result)
-        ready = tuple(
-            (self.fetch(laid_out(a, split)), self.fetch(laid_out(b, split))) for a, b in pairs
-        )
-        local = laid_out(result, split)
-        summed = [d for d in left.dims if d in right.dims and d not in result.dims]
-        partial = tuple(axis for d in summed for axis in split.get(d, ()))
-        dims = dict.fromkeys((*left.dims, *right.dims))
-        roles = tuple((d, split.get(d, ())) for d in dims)
-        self.program.append(Multiplied(ready, local, partial, roles))
-        self.finish(local, partial, result)
 
     def fetch(self, wanted: Tensor) -> Tensor:
         """Bring a tensor to a layout from the held one that needs least, and hold what comes."""
+        element, critical = self.element(wanted), wanted.name in self.critical
         routes = [
-            reshard(held, wanted.layout, self.element(wanted), self.critical(wanted))
-            for held in self.held[wanted.name]
+            (reshard(tensor, wanted.layout, element, critical), tensor)
+            for tensor in self.held[wanted.name]
         ]
-        self.take(min(routes, key=_moved_axes), wanted.name)
+        route, source = min(routes, key=lambda one: _moved_axes(one[0]))
+        if source in self.given:
+            self.fetched[source] = None
+        self.program.extend(route)
+        arrived = [step.after for step in route if isinstance(step, Moved)]
+        self.held[wanted.name].extend(arrived)
         return wanted
+
+    def reshard(self, local: Tensor, result: Tensor) -> None:
+        """Rule 5: bring what was made to the layout of its declaration, and hold it."""
+        critical = result.name in self.critical
+        self.program.extend(reshard(local, result.layout, self.element(result), critical))
+        self.held[result.name] = [result]
 
     def finish(self, local: Tensor, partial: tuple[str, ...], result: Tensor) -> None:
         """Rules 3 and 5: reduce the partial sums, scattering where declared, then reshard."""
-        element, critical = self.element(result), self.critical(result)
-        declared = dict(zip(result.dims, result.layout, strict=True))
+        element, critical = self.element(result), result.name.partition("+")[0] in self.critical
         current = local
-        for dim, axes in declared.items():
+        for dim, axes in result.split.items():
             have = current.axes_of(dim)
             if have != axes[: len(have)]:
                 continue
             free, group = _scattered(axes[len(have) :], partial, current.axes)
             if free:
                 # Outer axes that no operand has: dropping those parts of a partial sum is free.
-                sliced = laid_out(current, _split(current) | {dim: have + free})
+                sliced = current.laid_out(current.split | {dim: have + free})
                 self.program.append(Sliced(current, sliced))
                 current, have = sliced, have + free
             if group:
-                after = laid_out(current, _split(current) | {dim: have + group})
+                after = current.laid_out(current.split | {dim: have + group})
                 self.program.append(
                     moved("reduce_scatter", current, after, group, element, critical)
                 )
@@ -167,21 +129,9 @@ class _Pass:
         self.program.extend(reshard(current, result.layout, element, critical))
         self.held[result.name] = [result]
 
-    def take(self, route: list[Operation], name: str) -> None:
-        self.program.extend(route)
-        for operation in route:
-            if isinstance(operation, Moved):
-                self.held[name].append(operation.after)
-
     def element(self, tensor: Tensor) -> sp.Symbol:
-        return e_g if tensor.name in self.weight_gradients else e
-
-    def critical(self, tensor: Tensor) -> bool:
-        return tensor.name in self.chain
-
-
-def _split(tensor: Tensor) -> dict[str, tuple[str, ...]]:
-    return dict(zip(tensor.dims, tensor.layout, strict=True))
+        """The bytes of an element of a tensor."""
+        return e_g if tensor.name.partition("+")[0] in self.reduced else e
 
 
 def _scattered(
@@ -193,41 +143,31 @@ def _scattered(
     return (free, group) if group else ((), ())
 
 
-def _moved_axes(route: list[Operation]) -> int:
-    return sum(len(op.move.axes) for op in route if isinstance(op, Moved))
+def _moved_axes(route: Sequence[Operation]) -> int:
+    return sum(len(step.move.axes) for step in route if isinstance(step, Moved))
 
 
-def _roles(left: Tensor, right: Tensor, result: Tensor) -> dict[str, tuple[str, ...]]:
+def _roles(left: Tensor, right: Tensor, result: Tensor) -> Split:
     """Which mesh axes split each dimension of the local product, by rules 0 to 4."""
-    split: dict[str, tuple[str, ...]] = {}
+    split: Split = {}
     for dim in dict.fromkeys((*left.dims, *right.dims)):
         # In the order in which the operands have them, so that an axis that stays is not moved.
         own = dict.fromkeys((*left.axes_of(dim), *right.axes_of(dim)))
-        split[dim] = tuple(
-            axis
-            for axis in own
-            if _role(axis, _dim_of(left, axis), _dim_of(right, axis), left, right, result) == dim
-        )
+        split[dim] = tuple(axis for axis in own if _role(axis, left, right, result) == dim)
     return split
 
 
-def _dim_of(tensor: Tensor, axis: str) -> str | None:
-    return next((d for d in tensor.dims if axis in tensor.axes_of(d)), None)
-
-
-def _role(
-    axis: str, p: str | None, q: str | None, left: Tensor, right: Tensor, result: Tensor
-) -> str | None:
-    def summed(dim: str) -> bool:
-        return dim in left.dims and dim in right.dims and dim not in result.dims
-
+def _role(axis: str, left: Tensor, right: Tensor, result: Tensor) -> str | None:
+    """The dimension of the local product that an axis splits, if any."""
+    p, q = left.dim_of(axis), right.dim_of(axis)
+    summed = summed_dims(left, right, result)
     if p == q:
         return p
     if p is None or q is None:
         only = p or q
-        return None if only is None or summed(only) else only
-    if summed(p):
-        return None if summed(q) else q
-    if summed(q):
+        return None if only in summed else only
+    if p in summed:
+        return None if q in summed else q
+    if q in summed:
         return p
     return q if axis in result.axes_of(q) and axis not in result.axes_of(p) else p

@@ -1,20 +1,20 @@
 """A whole training run: its FLOPs and its time, and the memory that it takes beside the weights.
 
-The count of FLOPs is the usual one of six per parameter and token [SB5]: a multiply-add in the
-forward pass and two in the backward pass. Attention over the sequence and recomputation are left
-out.
+The count of FLOPs is that of the matrices: a multiply-add for each parameter and token in the
+forward pass and two in the backward pass, six FLOP in all [SB5]. Attention over the sequence and
+recomputation are left out.
 """
 
 from __future__ import annotations
 
+from derive.cost.stage import flops_per_parameter
 from derive.notation import units
-from derive.notation.symbols import A, B, C, D, L, N, P, R, e, fma, u, unit_of_symbol
+from derive.notation.symbols import A, B, C, D, L, N, P, R, e, u, unit_of_symbol
 from derive.notation.units import expect_unit
 
-MULTIPLY_ADDS_PER_PARAMETER = 3
 SECONDS_PER_DAY = 24 * 60 * 60
 
-training_flops = MULTIPLY_ADDS_PER_PARAMETER * fma * P * R
+training_flops = flops_per_parameter() * P * R
 """FLOP of a run of R tokens with P parameters."""
 
 run_seconds = training_flops / (N * C * u)

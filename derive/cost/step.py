@@ -1,7 +1,9 @@
 """One training step as named expressions: its time by parts, its memory and its utilisation.
 
 Chapter text, TeX, evaluation and the search read these expressions and no others. Each intermediate
-is a symbol with a definition in terms of those before it; `expanded` puts them in.
+is a symbol with a definition in terms of those before it; `expanded` puts them in. FLOP, bytes and
+saved tensors are read off the programs of the blocks (`stage`); each correction that is left out is
+a deviation from them by name.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from functools import lru_cache
 
 import sympy as sp
 
-from derive.cost import memory, step_time
+from derive.cost import memory, timing
 from derive.cost.step_assumptions import StepAssumptions, as_step_assumptions
-from derive.cost.step_terms import Term
+from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
 
@@ -76,24 +78,36 @@ class StepModel:
         return expr
 
 
-def step_model(assumptions: StepAssumptions | str) -> StepModel:
+FABRICS = ("switch", "torus")
+
+
+def step_model(
+    assumptions: StepAssumptions | str, *, exact: bool = True, fabric: str = "switch"
+) -> StepModel:
     """The model of a step under the assumptions, a set or its name such as "notebook"; units are
-    checked as its terms are made. Raises UnknownName for a name that there is not."""
-    return _model(as_step_assumptions(assumptions))
+    checked as its terms are made.
+
+    Unless `exact`, the share (n-1)/n of a collective over n chips is taken as 1. `fabric` is what
+    joins the chips: nodes with switches, or a torus. Raises UnknownName for a name that there is
+    not.
+    """
+    if fabric not in FABRICS:
+        raise unknown("fabric", fabric, FABRICS)
+    return _model(as_step_assumptions(assumptions), exact, fabric)
 
 
-@lru_cache(maxsize=32)
-def _model(assumptions: StepAssumptions) -> StepModel:
+@lru_cache(maxsize=64)
+def _model(assumptions: StepAssumptions, exact: bool, fabric: str) -> StepModel:
     return StepModel(
         assumptions,
         (
-            *step_time.shape(),
+            *timing.shape(fabric),
             *memory.definitions(assumptions),
-            *step_time.work(assumptions),
-            *step_time.micro_batch(assumptions),
-            *step_time.gradients(assumptions),
+            *timing.work(assumptions),
+            *timing.micro_batch(assumptions, exact),
+            *timing.gradients(assumptions, exact),
         ),
-        step_time.parts(assumptions),
+        timing.parts(assumptions),
         memory.memory(assumptions),
-        step_time.model_flops(),
+        timing.model_flops(),
     )

@@ -1,23 +1,25 @@
-"""The strategies. Most are their sharding; the others declare their moves directly.
+"""The strategies. Most are a block and a line of layout; the others declare their moves directly.
 
-A layer is two matmuls, In[B, D] . W_in[D, F] . W_out[F, D], with B the batch in tokens: the model
-of the Scaling Book's training chapter [SB5]. Attention is left out.
+The layer of the first ones is two matmuls, In[B, D] . W_in[D, F] . W_out[F, D], with B the batch in
+tokens: the model of the Scaling Book's training chapter [SB5].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import sympy as sp
 
-from derive.cost import rules
 from derive.cost.assumptions import DEFAULT, Assumptions
-from derive.cost.moves import Move, degree
-from derive.cost.network import seconds
-from derive.cost.program import PassCost
-from derive.cost.sharding import Sharding, gated, sharding
+from derive.cost.block import Block, gated
+from derive.cost.layout import spread
+from derive.cost.passes import program
+from derive.cost.program import Move, PassCost, Saved, degree
+from derive.cost.reader import block
+from derive.cost.transformer import ATTENTION, ATTENTION_CORE, BLOCKS, EXPERTS, MLP
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, quoted, unknown
@@ -29,18 +31,20 @@ from derive.notation.units import expect_unit
 class Strategy:
     """How a layer is spread over chips.
 
-    Either `layer` (a sharding, from which moves and FLOPs follow) or `declared` (the passes as
-    data) is set. `chips` is the number of chips in terms of the mesh axes. `state` is the bytes of
+    Either `block` (laid out, from which moves and FLOPs follow) or `declared` (the passes as data)
+    is set. `chips` is the number of chips in terms of the mesh axes. `state` is the bytes of
     weights and optimizer state that a chip holds for P parameters, where the strategy says.
+    `gate` is the same block with a gate, where that is what a gated model has.
     """
 
     name: str
     title: str
-    layer: Sharding | None
+    block: Block | None
     declared: tuple[PassCost, ...]
     chips: sp.Expr
     state: sp.Expr | None = None
     source: str = "SB5"
+    gate: Block | None = None
 
     def __post_init__(self) -> None:
         for cost in self.passes():
@@ -50,20 +54,37 @@ class Strategy:
 
     def passes(self, assumptions: Assumptions = DEFAULT) -> tuple[PassCost, ...]:
         """Forward and backward cost of one layer under the assumptions (keep, gated)."""
-        if self.layer is None:
-            if assumptions.gated:
-                raise DeriveError(f"{self.name} declares its moves for two matrices, not for three")
+        laid_out = self._laid_out(assumptions)
+        if laid_out is None:
             return self.declared
-        layer = gated(self.layer) if assumptions.gated else self.layer
-        return rules.passes(layer, assumptions.keep)
+        whole = program(laid_out, assumptions.keep)
+        return whole.forward, whole.backward
+
+    def saved(self, assumptions: Assumptions = DEFAULT) -> tuple[Saved, ...]:
+        """What the forward pass leaves for the backward one; nothing for declared moves."""
+        laid_out = self._laid_out(assumptions)
+        return () if laid_out is None else program(laid_out, assumptions.keep).saved
+
+    def _laid_out(self, assumptions: Assumptions) -> Block | None:
+        if not assumptions.gated:
+            return self.block
+        if self.gate is None:
+            way = "write its third matrix as W_gate[D, F] * W_in[D, F]"
+            if self.block is None:
+                way = "it declares its moves for two matrices"
+            raise DeriveError(
+                f"gated adds a matrix to a named strategy of the MLP such as fsdp, and {self.name} "
+                f"is none: {way}"
+            )
+        return self.gate
 
     @property
     def mesh(self) -> tuple[sp.Symbol, ...]:
-        """The mesh axes whose degrees multiply to the chips, in the order X, Y, Z."""
+        """The mesh axes whose degrees multiply to the chips, in the order of the vocabulary."""
         return tuple(sorted((s for s in self.chips.free_symbols if s != v.N), key=v.rank))
 
     def __repr__(self) -> str:
-        what = str(self.layer) if self.layer is not None else "declares its moves"
+        what = str(self.block) if self.block is not None else "declares its moves"
         lines = [f"{self.name}: {self.title}", f"  {what}"]
         for cost in self.passes():
             sizes = sp.Add(*(move.bytes for move in cost.moves)).xreplace(DEFAULT.constants)
@@ -73,7 +94,7 @@ class Strategy:
         return "\n".join(lines)
 
     def _repr_latex_(self) -> str | None:
-        return f"$\\displaystyle {self.layer.latex}$" if self.layer is not None else None
+        return f"$\\displaystyle {self.block.latex}$" if self.block is not None else None
 
 
 def _check_units(strategy: Strategy, cost: PassCost) -> None:
@@ -82,39 +103,48 @@ def _check_units(strategy: Strategy, cost: PassCost) -> None:
     for move in cost.moves:
         place = f"{where}, {move.collective} of {move.tensor}"
         expect_unit(move.array_bytes, units.byte, v.unit_of_symbol, place)
-        expect_unit(seconds(move), units.second, v.unit_of_symbol, place)
 
 
 def layer(
-    notation: str, *, name: str = "layer", title: str = "a sharding", source: str = ""
+    notation: str | Block,
+    layout: str = "",
+    *,
+    name: str = "layer",
+    title: str = "a sharding",
+    source: str = "",
+    parameters: Collection[str] | None = None,
 ) -> Strategy:
-    """The strategy that a sharding is: `layer("In[B_X, D] . W_in[D, F] . W_out[F, D] -> ...")`.
+    """The strategy that a block is, spread by a line of layout or as it is typed:
+    `layer("In[B, D] . W_in[D, F] . W_out[F, D] -> Out[B, D]", "B:X D:X")`.
 
     Raises ShardingError where the text is malformed, contradictory or illegal.
     """
-    read = sharding(notation)
-    chips = degree(read.mesh)
-    # Weights and optimizer state are split as the weights are; where they are not split alike,
-    # the layer says nothing of the whole model's state.
-    splits = {degree(w.axes) for w in read.weights}
+    plain = notation if isinstance(notation, Block) else block(notation, parameters)
+    laid_out = spread(plain, layout) if layout else plain
+    # Weights and optimizer state are split as the weights are; where they are not split alike, or
+    # there are none, the layer says nothing of the whole model's state.
+    splits = {degree(laid_out[parameter].axes) for parameter in laid_out.parameters}
     state = v.s_P * v.P / splits.pop() if len(splits) == 1 else None
-    return Strategy(name, title, read, (), chips, state, source)
+    gate = spread(gated(MLP), layout) if notation is MLP else None
+    return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, source, gate)
 
 
 def _pipeline() -> Strategy:
     # Per stage boundary: the whole batch's activations go to the next stage once forward, and
     # their gradients come back once. A stage computes L/Z layers meanwhile.
-    per_stage = v.fma * 2 * v.B * v.D * v.F * v.L / v.Z
+    forward, backward = program(MLP).forward, program(MLP).backward
     activations = v.e * v.B * v.D
-    forward = Move("send", "Out", ("Z",), activations, critical=True)
-    backward = Move("send", "dOut", ("Z",), activations, critical=True)
     return Strategy(
         "pipeline",
         "pipeline parallelism, per stage boundary",
         None,
-        (
-            PassCost("forward", per_stage, (forward,)),
-            PassCost("backward", 2 * per_stage, (backward,)),
+        tuple(
+            PassCost(
+                cost.name,
+                cost.flops * v.L / v.Z,
+                (Move("send", tensor, ("Z",), activations, critical=True),),
+            )
+            for cost, tensor in ((forward, "Out"), (backward, "dOut"))
         ),
         v.Z,
         v.s_P * v.P / v.Z,
@@ -124,69 +154,90 @@ def _pipeline() -> Strategy:
 def _cross_pod() -> Strategy:
     # Inside a slice the layer is spread over N chips in any way that splits the weights evenly;
     # each chip all-reduces the gradients of its own share with its peers in the other slices.
-    flops = v.fma * 2 * v.B * v.D * v.F / (v.S * v.N)
+    forward, backward = program(MLP).forward, program(MLP).backward
     gradient = v.e_g * v.D * v.F / v.N
     moves = tuple(
         Move("all_reduce", tensor, ("S",), gradient, critical=False)
         for tensor in ("dW_out", "dW_in")
     )
+    chips = v.S * v.N
     return Strategy(
         "cross_pod",
         "data parallelism across slices",
         None,
-        (PassCost("forward", flops, ()), PassCost("backward", 2 * flops, moves)),
-        v.S * v.N,
+        (
+            PassCost("forward", forward.flops / chips, ()),
+            PassCost("backward", backward.flops / chips, moves),
+        ),
+        chips,
         v.s_P * v.P / v.N,
     )
 
 
 def _weight_reads() -> Strategy:
     # Every weight is read from memory once per pass while B tokens are multiplied with it.
-    flops = v.fma * 2 * v.B * v.D * v.F
-    loads = tuple(Move("load", t, (), v.e * v.D * v.F, critical=True) for t in ("W_in", "W_out"))
+    whole = program(MLP)
+    loads = tuple(
+        Move("load", tensor.name, (), v.e * size, critical=True) for tensor, size in whole.parameters
+    )
     return Strategy(
         "weight_reads",
         "weights read from the chip's own memory",
         None,
-        (PassCost("forward", flops, loads),),
+        (PassCost("forward", whole.forward.flops, loads),),
         sp.Integer(1),
     )
 
 
-data_parallel = layer(
-    "In[B_X, D] . W_in[D, F] . W_out[F, D] -> Out[B_X, D]",
-    name="data_parallel",
-    title="data parallelism",
-    source="SB5",
-)
-fsdp = layer(
-    "In[B_X, D] . W_in[D_X, F] . W_out[F, D_X] -> Out[B_X, D]",
-    name="fsdp",
-    title="FSDP (ZeRO-3)",
-    source="SB5",
-)
+data_parallel = layer(MLP, "B:X", name="data_parallel", title="data parallelism", source="SB5")
+fsdp = layer(MLP, "B:X D:X", name="fsdp", title="FSDP (ZeRO-3)", source="SB5")
 tensor_parallel = layer(
-    "In[B, D_Y] . W_in[D, F_Y] . W_out[F_Y, D] -> Out[B, D_Y]",
-    name="tensor_parallel",
-    title="tensor parallelism",
-    source="SB5",
+    MLP, "F:Y D:Y", name="tensor_parallel", title="tensor parallelism", source="SB5"
 )
 fsdp_tensor = layer(
-    "In[B_X, D_Y] . W_in[D_X, F_Y] . W_out[F_Y, D_X] -> Out[B_X, D_Y]",
-    name="fsdp_tensor",
-    title="FSDP + tensor parallelism",
-    source="SB5",
+    MLP, "B:X F:Y D:Y D:X", name="fsdp_tensor", title="FSDP + tensor parallelism", source="SB5"
+)
+sequence_parallel = layer(
+    MLP, "B:X F:Y B:Y", name="sequence_parallel", title="tensor + sequence parallelism"
+)
+hsdp = layer(
+    MLP, "B:Z B:X D:X", name="hsdp", title="FSDP in groups that are replicated (HSDP)"
+)
+context_parallel = layer(
+    ATTENTION_CORE,
+    "T:X U:X(ring)",
+    name="context_parallel",
+    title="context parallelism, keys and values passed round a ring",
+)
+context_gathered = layer(
+    ATTENTION_CORE,
+    "T:X U:X",
+    name="context_gathered",
+    title="context parallelism, keys and values gathered first",
+)
+ulysses = layer(
+    ATTENTION,
+    "K:X(Q,AllKey,AllVal,Score,Share,O) T:X",
+    name="ulysses",
+    title="context parallelism by heads (Ulysses)",
+)
+expert_parallel = layer(
+    EXPERTS, "E:X B:X", name="expert_parallel", title="experts over the axis of the tokens"
 )
 pipeline = _pipeline()
 cross_pod = _cross_pod()
 weight_reads = _weight_reads()
 
-STRATEGIES: Mapping[str, Strategy] = {
-    s.name: s
-    for s in (
-        data_parallel, fsdp, tensor_parallel, fsdp_tensor, pipeline, cross_pod, weight_reads
-    )
-}  # fmt: skip
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+    {
+        strategy.name: strategy
+        for strategy in (
+            data_parallel, fsdp, tensor_parallel, fsdp_tensor, sequence_parallel, hsdp,
+            context_parallel, context_gathered, ulysses, expert_parallel, pipeline, cross_pod,
+            weight_reads,
+        )
+    }
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -210,3 +261,10 @@ def as_strategy(value: object) -> Strategy:
         named = strategy(value).name
         raise DeriveError(f"expected a strategy, found the text {quoted(value)}; write {named}")
     raise DeriveError(f"expected a strategy such as fsdp, found {quoted(value)}")
+
+
+def named_block(name: str) -> Block:
+    """The block of a transformer called `name`, such as mlp or layer. Raises UnknownName."""
+    if name not in BLOCKS:
+        raise unknown("block", name, BLOCKS)
+    return BLOCKS[name]

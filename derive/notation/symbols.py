@@ -8,6 +8,7 @@ is resolved once, below, and the book's notation table is printed from this page
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -23,8 +24,9 @@ from derive.notation.units import Unit, axis, byte, chip, flop, one, second, tok
 class Meaning:
     """What a symbol stands for: its unit with labels, a gloss, TeX, and what kind of thing it is.
 
-    `role` is one of: dimension (of a tensor), mesh (a mesh axis and its degree), network (torus
-    axes given to a mesh axis), hardware, model, constant (an assumption with a default), time.
+    `role` is one of: dimension (of a tensor), mesh (a mesh axis and its degree), axis (a mesh axis
+    that a user named), network (torus axes given to a mesh axis), hardware, model, constant (an
+    assumption with a default), time. `place` is that in the order of declaration.
     """
 
     symbol: sp.Symbol
@@ -32,6 +34,7 @@ class Meaning:
     gloss: str
     tex: str
     role: str
+    place: int
 
     def __repr__(self) -> str:
         unit = f" [{self.unit}]" if self.unit != one else ""
@@ -54,7 +57,7 @@ def symbol(name: str, unit: Unit, gloss: str, *, tex: str | None = None, role: s
     if not gloss.strip():
         raise DeriveError(f"symbol {name} needs a gloss")
     declared = sp.Symbol(name, positive=True)
-    _vocabulary[name] = Meaning(declared, unit, gloss, tex or name, role)
+    _vocabulary[name] = Meaning(declared, unit, gloss, tex or name, role, len(_vocabulary))
     return declared
 
 
@@ -79,15 +82,32 @@ def find(name: str) -> sp.Symbol:
     return _vocabulary[name].symbol
 
 
+def mesh_axis(name: str) -> sp.Symbol:
+    """The degree of the mesh axis called `name`: a symbol of the vocabulary, declared where the
+    axis is a user's own.
+
+    Raises DeriveError for a name that is no identifier, or that stands for something else.
+    """
+    if name not in _vocabulary:
+        return symbol(name, way, f"degree of the mesh axis {name}", role="axis")
+    known = _vocabulary[name]
+    if known.role not in ("mesh", "axis"):
+        raise DeriveError(f"mesh axis {name}: {name} is the {known.gloss}; give the axis another name")
+    return known.symbol
+
+
 def vocabulary() -> Mapping[str, Meaning]:
     """Every declared symbol by name, in the order of declaration (the order of the book)."""
     return dict(_vocabulary)
 
 
 def rank(letter: sp.Symbol) -> tuple[int, str]:
-    """Where a symbol stands in the order of declaration; undeclared symbols come last, by name."""
-    order, name = list(_vocabulary), letter.name
-    return (order.index(name) if name in _vocabulary else len(order), name)
+    """Where a symbol stands in the order of declaration; a user's own mesh axes and undeclared
+    symbols come last, by name."""
+    known = _vocabulary.get(letter.name)
+    if known is None or known.role == "axis":
+        return (sys.maxsize, letter.name)
+    return (known.place, letter.name)
 
 
 def unit_of_symbol(letter: sp.Symbol) -> Unit:
@@ -105,6 +125,7 @@ U = symbol("U", token, "length of the keys and values, in tokens", role="dimensi
 K = symbol("K", units.label("head"), "key and value heads", role="dimension")
 G = symbol("G", one, "query heads per key and value head", role="dimension")
 H = symbol("H", one, "width of one head", role="dimension")
+J = symbol("J", token, "tokens that an expert takes", role="dimension")
 
 # --- the mesh
 N = symbol("N", chip, "chips of a slice", role="mesh")
@@ -134,12 +155,13 @@ W_hbm = symbol(
     tex=r"W_{\text{hbm}}",
     role="hardware",
 )
+M_axes = symbol("M_axes", axis, "torus axes of a chip", tex=r"M_{\text{axes}}", role="hardware")
 t_hop = symbol("t_hop", second, "latency of one hop", tex=r"t_{\text{hop}}", role="hardware")
 M_hbm = symbol("M_hbm", byte, "memory of a chip", tex=r"M_{\text{hbm}}", role="hardware")
 
 # --- the model and the run
 L = symbol("L", units.layer, "layers", role="model")
-V = symbol("V", one, "vocabulary size", role="model")
+V = symbol("V", one, "vocabulary size", role="dimension")
 P = symbol("P", units.parameter, "parameters", role="model")
 R = symbol("R", token, "tokens of the training run", role="model")
 A = symbol("A", one, "activations of width D saved per layer", role="model")
@@ -299,3 +321,7 @@ n_near = symbol(
     "n_near", way, "chips of a data group in one node", tex=r"n_{\text{near}}", role="model"
 )
 epsilon = symbol("epsilon", one, "tolerated share", tex=r"\varepsilon", role="constant")
+ep = symbol("ep", way, "degree of expert parallelism of a plan", tex=r"e_p", role="mesh")
+virtual = symbol(
+    "virtual", way, "virtual pipeline stages of a rank in a plan", tex=r"v_p", role="mesh"
+)

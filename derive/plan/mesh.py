@@ -13,6 +13,7 @@ from math import prod
 from types import MappingProxyType
 
 from derive.notation.errors import DeriveError, quoted, unknown
+from derive.plan.wording import counted
 
 AXES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
 ORDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -27,6 +28,8 @@ ORDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 LARGEST = 1 << 20
+GROUPS = 4  # of an axis that are shown
+RANKS = 8  # of a group that are shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,8 +56,6 @@ class Mesh:
 
     def __repr__(self) -> str:
         """Its shape and the first groups of each axis, as `derive mesh` prints them."""
-        from derive.plan.mesh_text import lines  # the text is of meshes, and shown when asked for
-
         return "\n".join(lines(self))
 
     @cached_property
@@ -212,8 +213,6 @@ class Regrouped:
 
     def __repr__(self) -> str:
         """Its shape and the first groups of each axis, as `derive mesh` prints them."""
-        from derive.plan.mesh_text import lines  # the text is of meshes, and shown when asked for
-
         return "\n".join(lines(self))
 
     @property
@@ -289,3 +288,28 @@ def regrouped(of: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
         )
     sizes = (("etp", etp), ("ep", ep), ("edp", cards // (etp * ep)))
     return Regrouped(of, Mesh(sizes, of.cards_per_node))
+
+
+def lines(of: Mesh | Regrouped) -> list[str]:
+    """The shape, and a line for each axis: its groups, the first few, and where they lie."""
+    shape = " x ".join(f"{name}={size}" for name, size in of.sizes.items())
+    if isinstance(of, Mesh):
+        cards = f"{counted(of.cards, 'card')} on {counted(of.nodes, 'node')}"
+        made = [f"{cards}, innermost first: {shape}"]
+    else:
+        made = [f"the same cards for a mixture-of-experts layer: {shape}"]
+    width = max(len(name) for name in of.sizes)
+    for axis in of.sizes:
+        groups = of.groups(axis)
+        shown = " ".join(_ranks(group) for group in groups[:GROUPS])
+        more = " ..." if len(groups) > GROUPS else ""
+        where = "inside a node" if of.inside_node(axis) else "across nodes"
+        made.append(f"{axis:<{width}}  {counted(len(groups), 'group')} {where}: {shown}{more}")
+    return made
+
+
+def _ranks(group: Sequence[int]) -> str:
+    """The ranks of a group; of a long one the first ones and the last."""
+    if len(group) <= RANKS:
+        return str(list(group))
+    return f"[{', '.join(map(str, group[: RANKS - 1]))}, ..., {group[-1]}]"

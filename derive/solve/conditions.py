@@ -14,9 +14,8 @@ from functools import lru_cache
 import sympy as sp
 
 from derive.cost.assumptions import Assumptions
-from derive.cost.moves import Move
 from derive.cost.network import seconds
-from derive.cost.program import PassCost
+from derive.cost.program import Move, PassCost
 from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex

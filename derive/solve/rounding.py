@@ -28,6 +28,18 @@ def multiple_below(of: Quantity, step: int = 1) -> Quantity:
     return _named(of, value, formula)
 
 
+def dividing_below(bound: Quantity, whole: int, step: int = 1) -> Quantity:
+    """The largest multiple of `step` that is not above a quantity and by which, a `step` at a time,
+    `whole` divides: the chips of replicas, for a batch of `whole` sequences. Raises DeriveError
+    where there is none."""
+    most = int(sp.floor(bound.value / step))
+    replicas = [n for n in sp.divisors(whole) if n <= most]
+    if not replicas:
+        raise DeriveError(f"nothing of {step} and more divides {whole} and is at most {bound}")
+    formula = f"largest multiple of {step} not above n, by which {whole} divides"
+    return _named(bound, sp.Integer(step * replicas[-1]), formula)
+
+
 def _exponent(of: Quantity) -> int:
     if not of.value >= 1:
         raise DeriveError(f"no power of two is at most {of}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import sympy as sp
 
 from derive.cost.assumptions import Assumptions
-from derive.cost.moves import Move
+from derive.cost.program import Move
 from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import prod
 
 import sympy as sp
+from derive.cost.sharding import Sharding, Tensor, sharding
 from reference import branch_name, dims_of, truth
 from simulator import Machine, Mesh, SimulationError
 
 from derive.cost.program import Moved
 from derive.cost.rules import gradient, passes
-from derive.cost.sharding import Sharding, Tensor, sharding
 from derive.notation.symbols import find
 
 ELEMENT, GRADIENT = 2, 4  # bytes; unlike, so that mixing them up shows

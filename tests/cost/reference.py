@@ -6,7 +6,6 @@ Small integers held in float64 keep every product and sum exact, so results are 
 from __future__ import annotations
 
 import numpy as np
-
 from derive.cost.sharding import Product, Sharding, Tensor
 
 Values = dict[str, np.ndarray]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from hypothesis import strategies as st
-
 from derive.cost.sharding import AXES, Sharding, gated, sharding
+from hypothesis import strategies as st
 
 # Each layer: the input, then for each product its weight and its result, as names and dimensions.
 LAYERS: dict[str, tuple[str, list[tuple[str, str]]]] = {

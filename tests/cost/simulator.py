@@ -12,9 +12,9 @@ from itertools import product as every
 from math import prod
 
 import numpy as np
+from derive.cost.sharding import AXES, Layout, Tensor
 
 from derive.cost.program import Combined, Moved, Multiplied, Operation, Sliced
-from derive.cost.sharding import AXES, Layout, Tensor
 
 Device = tuple[int, ...]
 Shards = dict[Device, np.ndarray]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from derive.cost.sharding import LONGEST, Sharding, Tensor, gated, sharding
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from derive.cost.sharding import LONGEST, Sharding, Tensor, gated, sharding
 from derive.notation.errors import ShardingError
 
 FSDP = "In[B_X, D] . W_in[D_X, F] . W_out[F, D_X] -> Out[B_X, D]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from comparison import compare, sizes_for
+from derive.cost.sharding import Sharding, gated, sharding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import backward, forward, inputs, truth
@@ -12,7 +13,6 @@ from shardings import meshes, shardings
 from simulator import Mesh
 
 from derive.cost.rules import KEEP
-from derive.cost.sharding import Sharding, gated, sharding
 
 STRATEGIES = {
     "data parallel": "In[B_X, D] . W_in[D, F] . W_out[F, D] -> Out[B_X, D]",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy as sp
 from comparison import sizes_for
+from derive.cost.sharding import Sharding
 from simulator import Machine, Mesh
 
-from derive.cost.sharding import Sharding
 from derive.cost.strategies import STRATEGIES, layer
 from derive.notation import symbols as v
 

@@ -9,7 +9,7 @@ import sympy as sp
 
 from derive.cost.step import step_model
 from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
-from derive.cost.step_terms import Term, part
+from derive.cost.terms import Term, part
 from derive.notation import symbols as v
 from derive.notation.errors import UnitError, UnknownName
 from derive.notation.tex import tex
@@ -80,7 +80,7 @@ def test_expanded_leaves_only_what_is_given():
 
 def test_every_correction_changes_a_term_or_a_rule():
     plain = step_model(NOTEBOOK)
-    rules = {"gradient_bytes", "zigzag", "any_chunk", "exact_parameters", "wide_grid"}
+    rules = {"gradient_bytes", "zigzag", "any_chunk", "wide_grid"}
     for name in CORRECTIONS:
         model = step_model(StepAssumptions(frozenset({name})))
         same = [t.expr for t in (*model.definitions, *model.parts, *model.memory)] == [

@@ -13,7 +13,7 @@ from derive.cli import main
 from derive.cost.step_assumptions import CORRECTIONS, SETS, StepAssumptions, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.plan.few import search_few
+from derive.plan.search import search
 
 BASE = {
     "--model": "llama-3-70b", "--chip": "h100", "--cards": "64", "--seq": "8192", "--batch": "512",
@@ -119,7 +119,7 @@ WIDE = {
 @settings(max_examples=150, deadline=None)
 def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> None:
     try:
-        found = search_few(made("llama-3-70b", cards, seq, batch, assumptions, **values))
+        found = search(made("llama-3-70b", cards, seq, batch, assumptions, **values))
     except DeriveError as error:
         assert "\n" not in str(error)
         return

@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 import sympy as sp
+from derive.cost.moves import PASSES, Collective, Move
 from rings import (
     ON_A_RING,
     all_gather,
@@ -17,7 +18,6 @@ from rings import (
     torus_all_to_all,
 )  # fmt: skip
 
-from derive.cost.moves import PASSES, Collective, Move
 from derive.cost.network import Egress, Torus, network_of, ring_seconds, seconds
 from derive.notation import symbols as v
 

@@ -1,0 +1,311 @@
+"""A block: a layer as lines of the notation, each of which makes one tensor.
+
+    In[B, D] . W_in[D, F] . W_out[F, D] -> Out[B, D]
+
+A tensor is a name and its dimensions; a name used again is the same tensor. Without a mesh the
+tensors of a block are whole; a layout (`derive.cost.layout`), or axes typed after its dimensions,
+split them. Parameters are the tensors called W or W_..., or those that are said to be.
+
+The kinds of line:
+
+    X . W[D, F] -> Y[B, F]          a product: a dimension of both operands that the result has is
+                                    a batch dimension, one that it lacks is summed over
+    X . W_a[D, F] * W_b[D, F]       products whose results are multiplied element by element
+    Q . Key -> S[T, U] (causal)     a product of which a causal mask leaves out half
+    Ids[T, V] @ W[V, D] -> X[T, D]  a look-up: a product with one-hot rows, which costs no FLOP
+    silu(X) * Y -> Z, norm(X) -> Y  element-wise functions, softmax(S) -> A (fused) among them
+    Key[T, H] -> Rows[U, H]         the same numbers under other names
+    X[B, D] => Y[E, J, D]           rows are handed to experts; Y[E, J, D] => Z[B, D] brings them back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+
+import sympy as sp
+
+from derive.cost.tensor import Tensor
+from derive.notation.errors import ShardingError
+from derive.notation.symbols import find
+
+
+@dataclass(frozen=True)
+class Function:
+    """An element-wise function: which of its operands the backward pass needs, by place, whether
+    it needs the result, and whether it runs along the last dimension, which has to be whole then.
+
+    `also` are operands whose image a kernel that is not fused keeps besides. `statistics` is how
+    many fp32 numbers of each row a fused one keeps.
+    """
+
+    name: str
+    operands: int
+    needs: tuple[int, ...] = ()
+    needs_result: bool = False
+    along: bool = False
+    also: tuple[int, ...] = ()
+    statistics: int = 0
+
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        function.name: function
+        for function in (
+            Function("+", 2),
+            Function("*", 2, needs=(0, 1)),
+            Function("relu", 1, needs_result=True),
+            Function("gelu", 1, needs=(0,)),
+            Function("silu", 1, needs=(0,)),
+            Function("silu*", 2, needs=(0, 1), also=(0,)),
+            Function("gelu*", 2, needs=(0, 1), also=(0,)),
+            Function("norm", 1, needs=(0,), along=True),
+            Function("softmax", 1, needs_result=True, along=True, statistics=1),
+            Function("view", 1),
+            Function("route", 1),
+            Function("combine", 1),
+        )
+    }
+)
+
+
+@dataclass(frozen=True)
+class ProductLine:
+    """`left . right -> result`; with several `rights` the results of each are multiplied element by
+    element. `share` is the part of the multiply-adds that is done (see `program.Pair`)."""
+
+    left: str
+    rights: tuple[str, ...]
+    result: str
+    share: sp.Rational = sp.S.One
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return (self.left, *self.rights)
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """What the product with each of `rights` is called: the result, or a factor of it."""
+        if len(self.rights) == 1:
+            return (self.result,)
+        return tuple(f"{self.result}_{name.removeprefix('W_')}" for name in self.rights)
+
+
+@dataclass(frozen=True)
+class FunctionLine:
+    """A function of tensors. With `fused` its operand and its result are not kept for the backward
+    pass but made again there, by the kernel that also makes the products on both sides of it."""
+
+    function: str
+    operands: tuple[str, ...]
+    result: str
+    fused: bool = False
+
+
+Line = ProductLine | FunctionLine
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines in order, and the tensors that they name in order of appearance.
+
+    `parameters` are names. `rings` are pairs of a dimension and a mesh axis over which a gathered
+    tensor is passed round while it is used. `states` are parameters whose optimizer state, and so
+    whose reduced gradient, is laid out otherwise than they are.
+    """
+
+    lines: tuple[Line, ...]
+    tensors: tuple[Tensor, ...]
+    parameters: tuple[str, ...]
+    rings: tuple[tuple[str, str], ...] = ()
+    states: tuple[Tensor, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, Tensor]:
+        """Every tensor by its name, the factors of gated results included."""
+        named = {tensor.name: tensor for tensor in self.tensors}
+        for line in self.lines:
+            if isinstance(line, ProductLine) and len(line.rights) > 1:
+                named |= {name: named[line.result].named(name) for name in line.branches}
+        return named
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.by_name[name]
+
+    @cached_property
+    def results(self) -> tuple[str, ...]:
+        """The names of the tensors that lines make."""
+        return tuple(line.result for line in self.lines)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the activations that come in from outside, look-ups' rows included."""
+        made = {*self.results, *self.parameters}
+        return tuple(tensor.name for tensor in self.tensors if tensor.name not in made)
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results that no line uses."""
+        used = {name for line in self.lines for name in line.operands}
+        return tuple(name for name in self.results if name not in used)
+
+    @cached_property
+    def looked_up(self) -> tuple[str, ...]:
+        """The names of the one-hot rows of look-ups, which have no gradient."""
+        lines = (line for line in self.lines if isinstance(line, ProductLine))
+        return tuple(line.left for line in lines if line.share == 0)
+
+    @cached_property
+    def same_length(self) -> dict[sp.Symbol, sp.Symbol]:
+        """Dimensions that are another one under a new name, as views have it."""
+        same: dict[sp.Symbol, sp.Symbol] = {}
+        for line in self.lines:
+            if isinstance(line, FunctionLine) and line.function == "view":
+                pairs = zip(self[line.result].dims, self[line.operands[0]].dims, strict=True)
+                same |= {find(new): find(old) for new, old in pairs if new != old}
+        return same
+
+    @property
+    def mesh(self) -> tuple[str, ...]:
+        """The mesh axes that split any tensor, in alphabetical order."""
+        return tuple(sorted({axis for t in (*self.tensors, *self.states) for axis in t.axes}))
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Every dimension, in order of appearance."""
+        return tuple(dict.fromkeys(dim for tensor in self.tensors for dim in tensor.dims))
+
+    def state_of(self, name: str) -> Tensor:
+        """A parameter in the layout of its optimizer state."""
+        return next((state for state in self.states if state.name == name), self[name])
+
+    def __str__(self) -> str:
+        return "; ".join(self._statements(str, " . ", " * ", " -> ", " @ ", " => "))
+
+    @property
+    def latex(self) -> str:
+        """The block as TeX; a hidden tensor is shown where it is not what would be inferred."""
+        marks = (r" \cdot ", r" \ast ", r" \to ", r" \mathbin{@} ", r" \Rightarrow ")
+        return r" ;\; ".join(self._statements(lambda t: t.latex, *marks, hide=True))
+
+    def _statements(
+        self, shown: object, dot: str, star: str, arrow: str, at: str, route: str, hide: bool = False
+    ) -> list[str]:
+        """The lines as text, a chain of products as one."""
+        assert callable(shown)
+        seen: set[str] = set()
+        statements: list[str] = []
+
+        def mention(name: str) -> str:
+            if name in seen:
+                return name.replace("_", r"\_") if hide else name
+            seen.add(name)
+            return str(shown(self[name]))
+
+        before: Line | None = None
+        for line in self.lines:
+            if isinstance(line, ProductLine):
+                follows = isinstance(before, ProductLine) and line.left == before.result
+                head = statements.pop() if follows else mention(line.left)
+                head += (at if line.share == 0 else dot) + star.join(map(mention, line.rights))
+                seen.add(line.result)
+                result = self[line.result]
+                last = line.result == self.lines[-1].result or not self._continues(line)
+                inferred = inferred_result(self[line.left], self[line.rights[0]], line.result)
+                if not hide or last or result != inferred:
+                    head += arrow + str(shown(result))
+                statements.append(head + (" (causal)" if 0 < line.share < 1 else ""))
+            else:
+                names = list(map(mention, line.operands))
+                seen.add(line.result)
+                result = shown(self[line.result])
+                name = line.function
+                if name in ("route", "combine"):
+                    text = f"{names[0]}{route}{result}"
+                elif name == "view":
+                    text = f"{names[0]}{arrow}{result}"
+                elif name in ("+", "*"):
+                    text = f"{names[0]} + {names[1]}" if name == "+" else star.join(names)
+                    text += f"{arrow}{result}"
+                else:
+                    inner = f"{name.removesuffix('*')}({names[0]})"
+                    text = star.join([inner, *names[1:]]) + f"{arrow}{result}"
+                statements.append(text + (" (fused)" if line.fused else ""))
+            before = line
+        return statements
+
+    def _continues(self, line: ProductLine) -> bool:
+        """Whether the next line is a product of this one's result, in one chain."""
+        place = self.lines.index(line) + 1
+        after = self.lines[place] if place < len(self.lines) else None
+        return isinstance(after, ProductLine) and after.left == line.result
+
+
+def summed_dims(left: Tensor, right: Tensor, result: Tensor) -> tuple[str, ...]:
+    """The dimensions that a product sums over: those of both operands that the result lacks."""
+    return tuple(d for d in left.dims if d in right.dims and d not in result.dims)
+
+
+def inferred_result(left: Tensor, right: Tensor, name: str) -> Tensor:
+    """The result of a product that declares none: dimensions in the order in which they come,
+    those with which both operands begin kept as batch dimensions, each sharded as it is and each
+    axis once."""
+    leading = []
+    for one, other in zip(left.dims, right.dims, strict=False):
+        if one != other:
+            break
+        leading.append(one)
+    summed = {d for d in left.dims if d in right.dims and d not in leading}
+    dims = [d for d in dict.fromkeys((*left.dims, *right.dims)) if d not in summed]
+    used: set[str] = set()
+    layout = []
+    for dim in dims:
+        both = dict.fromkeys((*left.axes_of(dim), *right.axes_of(dim)))
+        axes = tuple(axis for axis in both if axis not in used)
+        used.update(axes)
+        layout.append(axes)
+    return Tensor(name, tuple(dims), tuple(layout))
+
+
+def gated(plain: Block) -> Block:
+    """The same layer with a gate: a second matrix in the first product, sharded like the first.
+
+    Raises ShardingError for a block that is not a chain of two products or more of single matrices.
+    """
+    first, *rest = plain.lines
+    chain = all(isinstance(line, ProductLine) for line in plain.lines)
+    if not chain or not isinstance(first, ProductLine):
+        raise ShardingError(f"a gated layer is a chain of products, found {plain}")
+    if len(first.rights) > 1:
+        raise ShardingError(f"{plain} is gated already")
+    if not rest:
+        raise ShardingError(f"a gated layer needs two products, found one in {plain}")
+    gate = plain[first.rights[0]].named("W_gate")
+    if gate.name in plain.by_name:
+        raise ShardingError(f"tensor {gate.name} is there already; give each its own name")
+    line = replace(first, rights=(gate.name, *first.rights))
+    place = plain.tensors.index(plain[first.rights[0]])
+    tensors = (*plain.tensors[:place], gate, *plain.tensors[place:])
+    parameters = (gate.name, *plain.parameters)
+    block = replace(plain, lines=(line, *rest), tensors=tensors, parameters=parameters)
+    check_names(block)
+    return block
+
+
+def check_names(block: Block) -> None:
+    """Raise ShardingError where a tensor is called like the gradient or the factor of another."""
+    lines = (line for line in block.lines if isinstance(line, ProductLine))
+    factors = [name for line in lines if len(line.rights) > 1 for name in line.branches]
+    names = [*factors, *(tensor.name for tensor in block.tensors)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ShardingError(f"{name} would name two tensors: one is a factor of a gated result")
+        if f"d{name}" in names:
+            raise ShardingError(f"d{name} would name two tensors: one is the gradient of {name}")
+
+
+def with_layouts(block: Block, tensors: Iterable[Tensor]) -> Block:
+    """The block with its tensors in other layouts."""
+    return replace(block, tensors=tuple(tensors))

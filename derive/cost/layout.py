@@ -1,0 +1,110 @@
+"""A layout: an ordered line of rules `dimension:axis` that says how a block is spread over a mesh.
+
+    B:X D:X                     FSDP
+    T:cp U:cp(ring) K:tp F:tp   context and tensor parallelism
+
+Each tensor takes the first rules whose axis it does not have yet. A rule can be limited, in
+brackets: to weights, to activations, to the optimizer's state of the weights (which their reduced
+gradients follow), or to named tensors. `ring` says that what is gathered over the axis is passed
+round while it is used, so that the pass does not wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from derive.cost.block import Block, with_layouts
+from derive.cost.reader import axis_names
+from derive.cost.tensor import Tensor
+from derive.notation.errors import ShardingError, nearest, quoted
+
+LONGEST = 600
+KINDS = ("weights", "activations", "optimizer", "ring")
+_RULE = re.compile(r"([A-Za-z_]\w*):([A-Za-z_]\w*)(?:\(([\w, ]*)\))?\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The dimension `dim` is split by `axis`, on the tensors that `only` names (all where empty)."""
+
+    dim: str
+    axis: str
+    only: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.dim}:{self.axis}" + (f"({','.join(self.only)})" if self.only else "")
+
+    def holds_for(self, tensor: Tensor, parameter: bool, state: bool) -> bool:
+        """Whether the rule speaks of a tensor: `state` is that of the optimizer for it."""
+        kinds = [kind for kind in self.only if kind != "ring"]
+        if not kinds:
+            return True
+        names = {tensor.name, "weights" if parameter else "activations"}
+        return bool(names & {*kinds}) or (state and "optimizer" in kinds)
+
+
+def rules_of(text: str) -> tuple[Rule, ...]:
+    """The rules of a line, parted by spaces. Raises ShardingError for what is no rule."""
+    if not isinstance(text, str):
+        raise ShardingError(f"expected a layout such as B:X D:X, found {quoted(text)}")
+    if len(text) > LONGEST:
+        raise ShardingError(f"a layout has at most {LONGEST} characters, found {len(text)}")
+    rules = []
+    for word in re.split(r"\s+(?![^(]*\))", text.strip()):
+        match = _RULE.match(word)
+        if match is None:
+            raise ShardingError(f"layout: expected a rule such as B:X or D:dp(weights), found {quoted(word)}")
+        dim, axis, only = match.groups()
+        if len(axis) > 1 and axis.isupper():
+            raise ShardingError(
+                f"layout: mesh axis {axis} in capitals reads as the axes {', '.join(axis)}; write "
+                f"{axis.lower()}"
+            )
+        axis_names(axis, "layout")
+        rules.append(Rule(dim, axis, tuple(x.strip() for x in only.split(",") if x.strip()) if only else ()))
+    return tuple(rules)
+
+
+def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
+    """The block with each tensor laid out by the rules.
+
+    Axes that are typed in the block stay before those of the rules. Raises ShardingError for a rule
+    that names no dimension, no tensor or no kind of tensor of the block, offering the nearest.
+    """
+    rules = rules_of(layout) if isinstance(layout, str) else tuple(layout)
+    for rule in rules:
+        _check(rule, block)
+    tensors = [_laid_out(t, rules, t.name in block.parameters) for t in block.tensors]
+    states = [_laid_out(block[name], rules, True, state=True) for name in block.parameters]
+    rings = tuple((rule.dim, rule.axis) for rule in rules if "ring" in rule.only)
+    return replace(
+        with_layouts(block, tensors),
+        rings=(*block.rings, *rings),
+        states=tuple(state for state in states if state not in tensors),
+    )
+
+
+def _laid_out(tensor: Tensor, rules: Sequence[Rule], parameter: bool, state: bool = False) -> Tensor:
+    split = tensor.split
+    used = {*tensor.axes}
+    for rule in rules:
+        if rule.dim in split and rule.axis not in used and rule.holds_for(tensor, parameter, state):
+            split[rule.dim] = (*split[rule.dim], rule.axis)
+            used.add(rule.axis)
+    return tensor.laid_out(split)
+
+
+def _check(rule: Rule, block: Block) -> None:
+    dims = block.dims
+    if rule.dim not in dims:
+        close = nearest(rule.dim, dims)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(dims)}"
+        raise ShardingError(f"layout {rule}: the block has no dimension {quoted(rule.dim)}; {hint}")
+    names = [tensor.name for tensor in block.tensors]
+    for name in rule.only:
+        if name not in (*KINDS, *names):
+            close = nearest(name, (*KINDS, *names))
+            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
+            raise ShardingError(f"layout {rule}: the block has no tensor {quoted(name)}; {hint}")

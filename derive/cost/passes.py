@@ -1,0 +1,348 @@
+"""The passes of a block under its layout: forward, backward, and what the update gathers again.
+
+The backward pass is, for each product, the two transposed products under the same rules; a gradient
+is sharded like its tensor, that of a parameter like its optimizer state. The gradient of a tensor
+that several lines use is one sum. A function is applied where its result is, along whole dimensions
+if it runs along one. Element-wise work is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import sympy as sp
+
+from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine
+from derive.cost.program import (
+    Moved,
+    Multiplied,
+    Operation,
+    PassCost,
+    Saved,
+    elements,
+    pass_of,
+)
+from derive.cost.reshard import reshard
+from derive.cost.rules import Pass, Term
+from derive.cost.tensor import Tensor
+from derive.notation.symbols import e, e_32, find
+
+KEEP = ("activations", "none", "weights", "all")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A block's passes, and what the forward pass saves for the backward one.
+
+    `update` gathers parameters from the layout of their optimizer state; nothing where that is
+    their own.
+    """
+
+    block: Block
+    forward: PassCost
+    backward: PassCost
+    update: PassCost
+    saved: tuple[Saved, ...]
+
+    @cached_property
+    def parameters(self) -> tuple[tuple[Tensor, sp.Expr], ...]:
+        """Each parameter in its layout, and its elements on a device."""
+        return tuple((self.block[n], elements(self.block[n])) for n in self.block.parameters)
+
+
+def gradient(tensor: Tensor) -> Tensor:
+    """The gradient of a tensor, sharded like it."""
+    return tensor.named(f"d{tensor.name}")
+
+
+@lru_cache(maxsize=256)
+def program(block: Block, keep: str = "activations", fused: bool = True) -> Program:
+    """The program of a block.
+
+    `keep` says which gathered tensors the forward pass leaves for the backward one: activations,
+    weights, all or none; what is not kept is gathered again. Within a pass a gathered tensor is
+    reused. Without `fused` kernels every function keeps what it needs.
+    """
+    forward = _Forward(block)
+    forward.run()
+    backward = _Backward(block, forward, keep, fused)
+    backward.run()
+    update: list[Operation] = []
+    for name in block.parameters:
+        update += reshard(block.state_of(name), block[name].layout, e, critical=False)
+    costs = [
+        pass_of(name, _scheduled(steps, block), block.same_length)
+        for name, steps in (
+            ("forward", forward.program), ("backward", backward.program), ("update", update)
+        )
+    ]  # fmt: skip
+    return Program(block, *costs, tuple(backward.saved()))
+
+
+def passes(block: Block, keep: str = "activations") -> tuple[PassCost, PassCost]:
+    """The forward and the backward pass of a block (see `program`)."""
+    whole = program(block, keep)
+    return whole.forward, whole.backward
+
+
+def activations(block: Block) -> tuple[str, ...]:
+    """Every tensor but the parameters, in the order in which they come to be."""
+    made: list[str] = [*block.inputs]
+    for line in block.lines:
+        made += line.branches if isinstance(line, ProductLine) else ()
+        made += [line.result] if line.result not in made else []
+    return tuple(made)
+
+
+class _Lines(Pass):
+    """A pass that can run the lines of a block."""
+
+    block: Block
+
+    def element(self, tensor: Tensor) -> sp.Expr:
+        """The bytes of an element; one-hot rows are kept as the number of their column, in fp32."""
+        if tensor.name in self.block.looked_up:
+            return e_32 / find(tensor.dims[-1])
+        return super().element(tensor)
+
+    def line(self, line: Line) -> None:
+        """Run a line forward."""
+        if isinstance(line, FunctionLine):
+            self.function(line)
+            return
+        for right, branch in zip(line.rights, line.branches, strict=True):
+            self.multiply([(self.block[line.left], self.block[right], line.share)], self.block[branch])
+        if len(line.rights) > 1:
+            branches = [self.block[name] for name in line.branches]
+            self.apply("*", branches, self.block[line.result])
+
+    def function(self, line: FunctionLine) -> None:
+        operands = [self.block[name] for name in line.operands]
+        result = self.block[line.result]
+        where, local = _places(line, self.block)
+        self.apply(line.function, [self.fetch(t.laid_out(where)) for t in operands], local)
+        self.reshard(local, result)
+
+
+class _Forward(_Lines):
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        names = (*block.inputs, *block.parameters)
+        super().__init__({name: [block[name]] for name in names}, activations(block))
+
+    def run(self) -> None:
+        for line in self.block.lines:
+            self.line(line)
+
+
+class _Backward(_Lines):
+    def __init__(self, block: Block, forward: _Forward, keep: str, fused: bool) -> None:
+        self.block = block
+        self.fused = fused
+        self.order = activations(block)
+        self.makers = {line.result: line for line in block.lines}
+        again = set(self._made_again()) if fused else set()
+        held: dict[str, list[Tensor]] = {}
+        for names, kinds in (
+            (self.order, ("activations", "all")), (block.parameters, ("weights", "all"))
+        ):  # fmt: skip
+            for name in names:
+                if name not in again:
+                    kept = forward.held[name] if keep in kinds else [block[name]]
+                    held[name] = [tensor for tensor in kept if not self._passed_round(tensor)]
+        held |= {f"d{name}": [gradient(block[name])] for name in block.outputs}
+        critical = {f"d{name}" for name in self.order}
+        super().__init__(held, critical, {f"d{name}" for name in block.parameters})
+
+    def _passed_round(self, tensor: Tensor) -> bool:
+        """Whether it is what a ring brings together, which no device ever has whole."""
+        own = self.block[tensor.name]
+        return any(
+            axis in own.axes_of(dim) and axis not in tensor.axes_of(dim)
+            for dim, axis in self.block.rings
+        )
+
+    def _made_again(self) -> Iterator[str]:
+        """What a fused function does not keep: its result, and its operand where a product made
+        it."""
+        for line in self.block.lines:
+            if isinstance(line, FunctionLine) and line.fused:
+                yield line.result
+                yield from (n for n in line.operands if isinstance(self.makers.get(n), ProductLine))
+
+    def run(self) -> None:
+        left_over = {
+            name: [line for line in self.block.lines if name in line.operands]
+            for name in self.block.parameters
+        }
+        for name in reversed(self.order):
+            if name in self.block.looked_up:
+                self._parameters(name, left_over)
+                continue
+            if name not in self.block.outputs:
+                self._gradient(name)
+            self._parameters(name, left_over)
+
+    def _parameters(self, name: str, left_over: dict[str, list[Line]]) -> None:
+        """The gradients of the parameters that no earlier line than those of `name` uses."""
+        for line in self.block.lines:
+            if name not in line.operands:
+                continue
+            for parameter in (n for n in line.operands if n in left_over):
+                uses = left_over[parameter]
+                if uses[0] is not line:
+                    continue
+                terms = [term for use in uses for term in self._terms(use, parameter)]
+                del left_over[parameter]
+                state = self.block.state_of(parameter)
+                self.multiply(terms, gradient(state))
+
+    def _gradient(self, name: str) -> None:
+        """The gradient of an activation: what each line that uses it contributes, added up."""
+        result = gradient(self.block[name])
+        terms: list[Term] = []
+        applied: list[tuple[FunctionLine, int]] = []
+        for line in self.block.lines:
+            if isinstance(line, ProductLine):
+                if len(line.rights) > 1 and name in line.branches:
+                    self._factor(line, name)
+                    return
+                terms += self._terms(line, name)
+            else:
+                applied += [(line, i) for i, n in enumerate(line.operands) if n == name]
+        count = bool(terms) + len(applied)
+        parts = [result.named(f"{result.name}+{i}") for i in range(count)] if count > 1 else [result]
+        for part, (line, place) in zip(parts, applied, strict=False):
+            self._applied(line, place, part)
+        if terms:
+            self.multiply(terms, parts[-1])
+        if count > 1:
+            self.apply("+", parts, result)
+
+    def _terms(self, line: Line, name: str) -> list[Term]:
+        """The products that a line contributes to the gradient of one of its operands."""
+        if not isinstance(line, ProductLine):
+            return []
+        left = self.block[line.left]
+        terms: list[Term] = []
+        for right, branch in zip(line.rights, line.branches, strict=True):
+            result = gradient(self.block[branch])
+            if line.left == name:
+                terms.append((result, self._available(right), line.share))
+            if right == name:
+                terms.append((self._available(left.name), result, line.share))
+        return terms
+
+    def _factor(self, line: ProductLine, name: str) -> None:
+        """The gradient of a factor of a gated result."""
+        others = [self._available(other) for other in line.branches if other != name]
+        operands = [gradient(self.block[line.result]), *others]
+        self.apply("*", [self.fetch(t) for t in operands], gradient(self.block[name]), wrt=0)
+
+    def _applied(self, line: FunctionLine, place: int, part: Tensor) -> None:
+        """What a function contributes to the gradient of its operand at `place`."""
+        function = FUNCTIONS[line.function]
+        where, local = _places(line, self.block)
+        needed = [self._available(line.operands[i]).laid_out(where) for i in function.needs]
+        if function.needs_result:
+            needed.append(self._available(line.result).laid_out(local.split))
+        operands = [gradient(self.block[line.result]).laid_out(local.split), *needed]
+        made = part.laid_out(where)
+        self.apply(line.function, [self.fetch(t) for t in operands], made, wrt=place)
+        self.reshard(made, part)
+
+    def _available(self, name: str) -> Tensor:
+        """A tensor of the forward pass, made again where it was not kept."""
+        if name not in self.held:
+            line = self.makers[name]
+            for operand in line.operands:
+                self._available(operand)
+            self.again, before = True, self.again
+            self.line(line)
+            self.again = before
+        return self.block[name]
+
+    def saved(self) -> Iterator[Saved]:
+        """What the pass took from the forward one, in the order in which it was made."""
+        for one in self._saved():
+            yield replace(one, bytes=one.bytes.xreplace(self.block.same_length))
+
+    def _saved(self) -> Iterator[Saved]:
+        for name in self.order:
+            for tensor in self.fetched:
+                if tensor.name == name:
+                    yield Saved(tensor, self.element(tensor) * elements(tensor))
+            line = self.makers.get(name)
+            if not isinstance(line, FunctionLine):
+                continue
+            function, result = FUNCTIONS[line.function], self.block[name]
+            if line.fused and self.fused and function.statistics:
+                rows = elements(result) / find(result.dims[-1])
+                yield Saved(result, function.statistics * e_32 * rows, statistics=True)
+            for place in () if self.fused else function.also:
+                operand = self.block[line.operands[place]]
+                yield Saved(operand, e * elements(operand), statistics=True)
+
+
+def _places(line: FunctionLine, block: Block) -> tuple[dict[str, tuple[str, ...]], Tensor]:
+    """How a function's operands are laid out when it is applied, by dimension, and its result there."""
+    operand, result = block[line.operands[0]], block[line.result]
+    if line.function == "view":
+        return dict(zip(operand.dims, result.layout, strict=True)), result
+    if line.function == "route":
+        rows, *rest = operand.layout
+        return operand.split, replace(result, layout=((), rows, *rest))
+    if line.function == "combine":
+        rows, *rest = result.layout
+        return dict(zip(operand.dims, ((), rows, *rest), strict=True)), result
+    where = result.split
+    if FUNCTIONS[line.function].along:
+        where[result.dims[-1]] = ()
+    return where, result.laid_out(where)
+
+
+def _scheduled(steps: Sequence[Operation], block: Block) -> tuple[Operation, ...]:
+    """The steps with what each move can hide under: a ring under the products that use or make its
+    tensor, anything else that the pass does not wait for under those that do neither."""
+    products = [step for step in steps if isinstance(step, Multiplied) and not step.again]
+    touched = {
+        step.result.name: {
+            _base(tensor.name)
+            for pair in step.pairs
+            for tensor in (pair.left, pair.right, step.result)
+        }
+        for step in products
+    }
+    scheduled: list[Operation] = []
+    for step in steps:
+        if not isinstance(step, Moved):
+            scheduled.append(step)
+            continue
+        name = _base(step.move.tensor)
+        own = tuple(product for product, tensors in touched.items() if name in tensors)
+        ring = _is_ring(step, block.rings)
+        under = own if ring else tuple(product for product in touched if product not in own)
+        critical = step.move.critical and not ring
+        move = replace(
+            step.move,
+            array_bytes=step.move.array_bytes.xreplace(block.same_length),
+            critical=critical,
+            under=() if critical else under,
+        )
+        scheduled.append(replace(step, move=move))
+    return tuple(scheduled)
+
+
+def _is_ring(step: Moved, rings: tuple[tuple[str, str], ...]) -> bool:
+    """Whether a gather or a reduce-scatter is over the dimension and axes of a ring."""
+    if step.move.collective not in ("all_gather", "reduce_scatter"):
+        return False
+    fuller = step.before if step.move.collective == "all_gather" else step.after
+    return all((str(fuller.dim_of(axis)), axis) in rings for axis in step.move.axes)
+
+
+def _base(name: str) -> str:
+    """The tensor that a part of a sum belongs to."""
+    return name.partition("+")[0]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from derive.cost.limits import gradient_sync as gradient_sync
     from derive.cost.limits import pipeline_bubble as pipeline_bubble
     from derive.cost.limits import tensor_share as tensor_share
-    from derive.cost.network import ring_seconds as ring_seconds
     from derive.cost.network import seconds as seconds
     from derive.cost.run import run_seconds as run_seconds
     from derive.cost.run import saved_activations as saved_activations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from derive.cost.sharding import gated as gated
     from derive.cost.sharding import sharding as sharding
     from derive.cost.step import step_model as step_model
-    from derive.cost.step_assumptions import step_assumptions as step_assumptions
+    from derive.cost.assumptions import step_assumptions as step_assumptions
     from derive.cost.strategies import STRATEGIES as STRATEGIES
     from derive.cost.strategies import Strategy as Strategy
     from derive.cost.strategies import cross_pod as cross_pod
@@ -64,20 +63,19 @@ if TYPE_CHECKING:
     from derive.solve.rounding import multiple_below as multiple_below
     from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
     from derive.solve.rounding import power_of_two_below as power_of_two_below
-    from derive.solve.steps import prove as prove
-    from derive.solve.steps import steps as steps
+    from derive.solve.derivation import prove as prove
+    from derive.solve.derivation import steps as steps
     from derive.solve.threshold import threshold as threshold
 
 _HOME = {
-    "derive.cost.assumptions": ("Assumptions", "assume"),
+    "derive.cost.assumptions": ("Assumptions", "assume", "step_assumptions"),
     "derive.cost.limits": (
         "LIMITS", "batch_feed", "context_ring", "gradient_sync", "pipeline_bubble", "tensor_share",
     ),
-    "derive.cost.network": ("ring_seconds", "seconds"),
+    "derive.cost.network": ("seconds",),
     "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.sharding": ("gated", "sharding"),
     "derive.cost.step": ("step_model",),
-    "derive.cost.step_assumptions": ("step_assumptions",),
     "derive.cost.strategies": (
         "STRATEGIES", "Strategy", "cross_pod", "data_parallel", "fsdp", "fsdp_tensor", "layer",
         "pipeline", "strategy", "tensor_parallel", "weight_reads",
@@ -95,7 +93,7 @@ _HOME = {
     "derive.solve.optimum": ("optimum",),
     "derive.solve.recomputation": ("recomputation",),
     "derive.solve.rounding": ("multiple_below", "nearest_power_of_two", "power_of_two_below"),
-    "derive.solve.steps": ("prove", "steps"),
+    "derive.solve.derivation": ("prove", "steps"),
     "derive.solve.threshold": ("threshold",),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

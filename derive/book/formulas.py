@@ -73,9 +73,9 @@ def latex_of(of: object) -> str:
 
 def proved(derivation: Derivation) -> None:
     """Prove each step again; raises ProofError naming the derivation and the step."""
-    from derive.solve import steps
+    from derive.solve import derivation as proving
 
-    prove: Any = steps.prove
+    prove: Any = proving.prove
 
     for number, step in enumerate(derivation.steps, 1):
         try:

@@ -1,4 +1,7 @@
-"""What a move costs in time on the network it runs over.
+"""What a move costs in time on each link of the network that it runs over.
+
+A network is a class with `seconds(move, exact)`: the time on each of its links, by the link's name.
+Moves on links of one name share it, and their times add; those on other links run beside them.
 
 A torus axis has bidirectional bandwidth W: each chip has a link each way round the ring, each of
 W/2. Collectives over a ring send both ways at once, so a wrapped axis moves W bytes a second and an
@@ -6,7 +9,8 @@ unwrapped one, whose end chips have one neighbour, half of that. Formulas: Scali
 chapter [SB-sharding]; the exact forms count the chunk-hops of the busiest link. An all-reduce is a
 reduce-scatter and then an all-gather.
 
-Switches and trees are further networks: a class here with `seconds(move, exact)`.
+A chip enters a switch by one link of its own, which sends and receives at once, and the switch
+carries what all of them send: a chip takes the bytes that it sends over the link's one-way rate.
 """
 
 from __future__ import annotations
@@ -17,118 +21,150 @@ from typing import Protocol
 
 import sympy as sp
 
-from derive.cost.moves import PASSES, Collective, Move, product
+from derive.cost.moves import PASSES, Collective, Move, degree
 from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
+
+NODE, CARDS, SLICES, MEMORY = "node", "dcn", "S", "hbm"
+TORUS_AXES: Mapping[str, sp.Symbol] = {"X": v.M_X, "Y": v.M_Y, "Z": v.M_Z}
+LINK_WORDS: Mapping[str, str] = {
+    NODE: "the switches of the node",
+    CARDS: "the network cards of the node",
+    SLICES: "the data-centre network",
+    MEMORY: "the memory bus",
+}
 
 
 class Network(Protocol):
-    """Anything that prices a move in seconds, in its exact form or for a large group."""
+    """Anything that prices a move: the seconds on each of its links, in the exact form or for a
+    large group, which is what the exact form approaches as the group grows."""
 
-    def seconds(self, move: Move, exact: bool) -> sp.Expr: ...
+    def seconds(self, move: Move, exact: bool) -> dict[str, sp.Expr]: ...
 
 
 @dataclass(frozen=True)
 class Torus:
-    """One or more torus axes given to a mesh axis: `axes` of them, each of bandwidth `bandwidth`.
+    """A ring along each torus axis, `bandwidth` bidirectional; each mesh axis has torus axes of its
+    own, M_X and so on, over which a group is taken as a cube: n**(1/M) devices along each. Its
+    link is called by its mesh axes."""
 
-    Over several axes the group is taken as a cube: n**(1/axes) devices along each.
-    """
-
-    axes: sp.Expr
     bandwidth: sp.Expr = v.W
     wrap: bool = True
 
-    def seconds(self, move: Move, exact: bool) -> sp.Expr:
-        """The time of `move`; raises nothing for any collective a torus carries."""
-        if move.collective == "send":
-            return hop_seconds(move.array_bytes, self.bandwidth)
-        share = self._share(move.collective, move.devices, exact)
+    def seconds(self, move: Move, exact: bool) -> dict[str, sp.Expr]:
+        if move.collective == "send":  # to the next chip: one link, one way
+            return {move.axis: move.array_bytes / (self.bandwidth / 2)}
+        axes = sp.Add(*(TORUS_AXES.get(axis, sp.S.One) for axis in move.axes))
         rate = self.bandwidth if self.wrap else self.bandwidth / 2
-        return move.array_bytes * share / rate
-
-    def _share(self, collective: Collective, n: sp.Expr, exact: bool) -> sp.Expr:
-        if collective == "all_to_all":
-            along = n ** (1 / self.axes)
-            return _exchange_share(along, n, exact)
-        return _ring_share(collective, n, exact) / self.axes
+        n = move.devices
+        if move.collective == "all_to_all":
+            return {move.axis: move.array_bytes * _exchanged(n ** (1 / axes), n, exact) / rate}
+        return {move.axis: move.array_bytes * (_passed(move.collective, n, exact) / axes) / rate}
 
 
 @dataclass(frozen=True)
-class Egress:
-    """A network that every device enters by its own link: `bandwidth` is one-way, per device."""
+class Switch:
+    """A link of each chip into a switch (a node's, the data-centre network) or its memory;
+    `bandwidth` is one-way. All mesh axes share it."""
 
+    link: str
     bandwidth: sp.Expr
 
-    def seconds(self, move: Move, exact: bool) -> sp.Expr:
-        return (move.sent_bytes if exact else move.bytes) / self.bandwidth
+    def seconds(self, move: Move, exact: bool) -> dict[str, sp.Expr]:
+        return {self.link: _sent(move, exact) / self.bandwidth}
 
 
-def _ring_share(collective: Collective, n: sp.Expr, exact: bool) -> sp.Expr:
-    return PASSES[collective] * ((n - 1) / n if exact else sp.Integer(1))
+@dataclass(frozen=True)
+class TwoLevels:
+    """Whole nodes of n_node chips: switches inside, and a network card of each chip out of it.
+
+    `mesh` gives the mesh axes, outermost first. With one, a group has n_node chips in each node.
+    With two, the last lies inside a node and the first has as many chips there as fill it. A
+    collective runs inside the nodes and, for the share of each chip in its node, between
+    them: an all-gather of V bytes leaves a node as V/n bytes over the card of each of n chips.
+    """
+
+    mesh: tuple[str, ...]
+
+    def seconds(self, move: Move, exact: bool) -> dict[str, sp.Expr]:
+        n, near = move.devices, self.near(move.axes)
+        if near == n:
+            return {NODE: _sent(move, exact) / v.W_node}
+        if move.collective == "send":
+            return {CARDS: move.array_bytes / v.W_dcn}
+        inside, out = (near - 1) / near, ((n - near) / n if exact else sp.S.One)
+        if move.collective == "all_to_all":  # each device's n-th goes straight to where it belongs
+            inside, out = near / n * inside / n, out / n
+        else:
+            inside, out = (PASSES[move.collective] * x for x in (inside, out / near))
+        times = {NODE: move.array_bytes * inside / v.W_node, CARDS: move.array_bytes * out / v.W_dcn}
+        return {link: time for link, time in times.items() if time != 0}
+
+    def near(self, axes: tuple[str, ...]) -> sp.Expr:
+        """The chips of a group over `axes` that one node holds."""
+        if len(self.mesh) < 2:
+            return v.n_node
+        first, last = self.mesh
+        inside = {last: degree((last,)), first: v.n_node / degree((last,))}
+        return sp.Mul(*(inside[axis] for axis in axes))
 
 
-def _exchange_share(along: sp.Expr, n: sp.Expr, exact: bool) -> sp.Expr:
+def network_of(name: str, mesh: tuple[str, ...] = (), wrap: bool = True) -> Network:
+    """The network of a name among the assumptions, over the mesh axes given, outermost first;
+    "chip" is a torus here, since no chip is named. Raises DeriveError where two levels do not say
+    which of more than two mesh axes lie inside a node."""
+    if name == "node":
+        return Switch(NODE, v.W_node)
+    if name == "egress":
+        return Switch(CARDS, v.W_dcn)
+    if name != "two-level":
+        return Torus(v.W, wrap)
+    if len(mesh) > 2:
+        raise DeriveError(
+            f"two-level takes one or two mesh axes, found {', '.join(mesh)}; egress takes any"
+        )
+    return TwoLevels(mesh)
+
+
+def link_seconds(move: Move, network: Network, exact: bool) -> dict[str, sp.Expr]:
+    """The time of a move on each link: those of the network, but for what leaves a slice or the
+    memory."""
+    if move.collective == "load":
+        return {MEMORY: move.array_bytes / v.W_hbm}
+    if move.axes == (SLICES,):
+        return Switch(SLICES, v.W_dcn).seconds(move, exact)
+    return network.seconds(move, exact)
+
+
+def seconds(move: Move, *, exact: bool = False, wrap: bool = True) -> sp.Expr:
+    """The time of a move over mesh axes that are torus axes, between slices or from memory, in
+    seconds."""
+    (time,) = link_seconds(move, Torus(v.W, wrap), exact).values()
+    return time
+
+
+def _passed(collective: Collective, n: sp.Expr, exact: bool) -> sp.Expr:
+    return PASSES[collective] * ((n - 1) / n if exact else sp.S.One)
+
+
+def _sent(move: Move, exact: bool) -> sp.Expr:
+    """The bytes that one device sends."""
+    if exact:
+        return move.sent_bytes
+    return move.bytes / move.devices if move.collective == "all_to_all" else move.bytes
+
+
+def _exchanged(along: sp.Expr, n: sp.Expr, exact: bool) -> sp.Expr:
     # A chunk of V/n^2 bytes goes to each device; on a ring the mean distance is floor(n^2/4)/n
     # hops, and the two directions share the chunks that are half-way round.
     hops = sp.floor(along**2 / 4) / along if exact else along / 4
     return hops / n
 
 
-def ring_seconds(
-    collective: Collective,
-    array_bytes: sp.Expr,
-    sizes: tuple[sp.Expr, ...],
-    bandwidth: sp.Expr = v.W,
-    *,
-    wrap: bool = True,
-    exact: bool = True,
-    hop_latency: sp.Expr = sp.S.Zero,
-) -> sp.Expr:
-    """The time in seconds of a collective over torus axes of the given sizes.
-
-    `array_bytes` is the full array, `bandwidth` bidirectional per axis. Over several axes the data
-    is cut into as many parts, which go round the axes in different orders; this is exact for equal
-    sizes and a lower bound otherwise. With a hop latency the time is at least that of the hops.
-    """
-    n = product(list(sizes))
-    rate = bandwidth if wrap else bandwidth / 2
-    if collective == "send":
-        return hop_seconds(array_bytes, bandwidth) + hop_latency
-    if collective == "all_to_all":
-        times = [array_bytes * _exchange_share(size, n, exact) / rate for size in sizes]
-        transfer = sp.Max(*times)
-    else:
-        transfer = array_bytes * _ring_share(collective, n, exact) / (len(sizes) * rate)
-    if hop_latency == 0:
-        return transfer
-    hops = sp.Add(*(_hops(size, wrap, exact) for size in sizes))
-    return sp.Max(transfer, PASSES[collective] * hop_latency * hops)
-
-
-def _hops(size: sp.Expr, wrap: bool, exact: bool) -> sp.Expr:
-    if not wrap:
-        return size - 1
-    return sp.floor(size / 2) if exact else size / 2
-
-
-def hop_seconds(array_bytes: sp.Expr, bandwidth: sp.Expr = v.W) -> sp.Expr:
-    """The time in seconds to send an array to the next chip: one link, one way, W/2."""
-    return array_bytes / (bandwidth / 2)
-
-
-TORUS_AXES: Mapping[str, sp.Symbol] = {"X": v.M_X, "Y": v.M_Y, "Z": v.M_Z}
-
-
-def network_of(move: Move, wrap: bool = True) -> Network:
-    """The network a move runs over: the torus for mesh axes, the data-centre network for slices,
-    memory for a load."""
-    if move.collective == "load":
-        return Egress(v.W_hbm)
-    if move.axes == ("S",):
-        return Egress(v.W_dcn)
-    return Torus(sp.Add(*(TORUS_AXES[axis] for axis in move.axes)), v.W, wrap)
-
-
-def seconds(move: Move, *, exact: bool = False, wrap: bool = True) -> sp.Expr:
-    """The time of a move on its own network, in seconds."""
-    return network_of(move, wrap).seconds(move, exact)
+# What a chip has: the fact that says so, the symbol of its bandwidth, and the network's name.
+HAS: Mapping[str, tuple[str, sp.Symbol]] = {
+    "torus": ("ici_axis", v.W),
+    "node": ("scaleup", v.W_node),
+    "two-level": ("scaleup", v.W_node),
+    "egress": ("dcn", v.W_dcn),
+}

@@ -66,8 +66,8 @@ class Strategy:
         what = str(self.layer) if self.layer is not None else "declares its moves"
         lines = [f"{self.name}: {self.title}", f"  {what}"]
         for cost in self.passes():
-            sizes = sp.Add(*(move.bytes for move in cost.moves)).xreplace(DEFAULT.constants)
-            flops = text(cost.flops.xreplace(DEFAULT.constants))
+            sizes = sp.Add(*(move.bytes for move in cost.moves)).xreplace(DEFAULT.elements)
+            flops = text(cost.flops.xreplace(DEFAULT.elements))
             moved = ", ".join(f"{m.collective} {m.tensor}" for m in cost.moves) or "nothing moves"
             lines.append(f"  {cost.name:<9}{flops} FLOP, {text(sizes)} bytes: {moved}")
         return "\n".join(lines)

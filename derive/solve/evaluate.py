@@ -17,7 +17,7 @@ from sympy.printing.numpy import NumPyPrinter
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
-from derive.solve.binding import value_of
+from derive.solve.values import value_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from derive import Quantity, number
 from derive.book import decimals
 from derive.cost.memory import parameters
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
 from derive.plan.exact import exact

@@ -218,13 +218,9 @@ def input_lines(quantities: Sequence[Quantity]) -> list[str]:
     lines = []
     for name, given in dict.fromkeys(pair for q in quantities for pair in q.inputs):
         line = f"  {name} = {shown(given.value, given.unit)}"
-        if given.formula:
-            parts = ", ".join(
-                f"{n} = {shown(q.value, q.unit)} {_origin(q)}".rstrip() for n, q in given.inputs
-            )
-            line += f" = {given.formula} with {parts}"
-        else:
-            line += f" {_origin(given)}"
+        line += f" = {given.formula}" if given.formula else ""
+        parts = [f"{n} = {shown(q.value, q.unit)} {_origin(q)}".rstrip() for n, q in given.inputs]
+        line += f" with {', '.join(parts)}" if parts else f" {_origin(given)}"
         lines.append(line.rstrip())
     return lines
 

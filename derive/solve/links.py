@@ -20,7 +20,7 @@ from derive.facts import Chip
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.printed import shown
-from derive.solve.question import Question, Subject
+from derive.solve.question import STATE, Question, Subject
 from derive.solve.values import Giver, Values, given_facts, typed_values
 
 OTHERS: Mapping[str, str] = {
@@ -41,7 +41,7 @@ def suited(
     Raises DeriveError, naming what works, for a chip without the link that is asked for, for the
     bandwidth of a link that the network does not have, and for more torus axes than there are.
     """
-    if not isinstance(subject, Strategy) or not needs_network(subject):
+    if not isinstance(subject, Strategy) or asked.symbols & STATE or not needs_network(subject):
         return assumptions
     chip = _chip(givers)
     typed = typed_values(values)

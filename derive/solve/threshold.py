@@ -105,9 +105,11 @@ class Threshold(Bounded):
         if here._idle(known):
             return here._at_rest(full, known)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
+        answer = here._answer(full, notes)
         if self.assumptions.network == "chip" and here.assumptions.network == "node":
-            notes += here._elsewhere(givers, values)
-        return here._answer(full, notes)
+            more = [*here._beyond(answer, known), *here._elsewhere(givers, values)]
+            return replace(answer, notes=(*answer.notes, *more))
+        return answer
 
     def _under(self, assumptions: Assumptions) -> Threshold:
         if assumptions == self.assumptions:
@@ -145,6 +147,14 @@ class Threshold(Bounded):
         return Answer(
             asked, tuple(sides), self.assumptions, described, provided, tuple(told), self
         )
+
+    def _beyond(self, answer: Answer, known: Values) -> Iterator[str]:
+        """That a degree is bounded by more than the chips of a node, where it is."""
+        degree = self.symbol in self.requirement.mesh or self.symbol == v.N
+        if self.question.expr == self.symbol and degree and v.n_node in known:
+            node = known[v.n_node].value
+            if any(s.direction == "<=" and s.quantity.value > node for s in answer.sides):
+                yield f"a node has {node} chips: the bound holds up to {self.symbol} = {node}"
 
     def _elsewhere(self, givers: Iterable[Giver], values: Mapping[str, object]) -> Iterator[str]:
         """What holds on the other networks of a chip with nodes, one line each."""

@@ -14,7 +14,7 @@ import sympy as sp
 
 from derive.commands.mesh import sizes_of
 from derive.commands.typed import set_values
-from derive.cost.step_assumptions import step_assumptions
+from derive.cost.assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.facts.tree import cited, tree
 from derive.notation import symbols as v

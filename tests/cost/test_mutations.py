@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 from comparison import compare
-from derive.cost.moves import Move
+from derive.cost.program import Move
 from derive.cost.sharding import Tensor, sharding
 from expected_moves import ROWS, Row
 from simulator import SimulationError

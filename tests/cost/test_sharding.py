@@ -7,7 +7,7 @@ from itertools import product as every
 
 import pytest
 import sympy as sp
-from derive.cost.moves import Move
+from derive.cost.program import Move
 from derive.cost.sharding import Sharding, gated, sharding
 from expected_moves import ROWS, Expected, Row, by_rule
 from hypothesis import given, settings

@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
 from derive.cost.terms import Term, part
 from derive.notation import symbols as v
 from derive.notation.errors import UnitError, UnknownName

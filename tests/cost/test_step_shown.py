@@ -7,7 +7,7 @@ import re
 import pytest
 
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import step_assumptions
+from derive.cost.assumptions import step_assumptions
 from derive.notation.read import expression
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from derive.cost.step_assumptions import NOTEBOOK, StepAssumptions
+from derive.cost.assumptions import NOTEBOOK, StepAssumptions
 from derive.facts import chip, model
 from derive.notation.quantity import number
 from derive.notation.symbols import find, unit_of_symbol

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import made, space
 
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from derive.cli import main
-from derive.cost.step_assumptions import CORRECTIONS, SETS, StepAssumptions, step_assumptions
+from derive.cost.assumptions import CORRECTIONS, SETS, StepAssumptions, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.plan.search import search

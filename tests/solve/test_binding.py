@@ -199,7 +199,7 @@ from derive.notation import symbols as v
 from derive.solve.feasible import feasible
 from derive.solve.numerical import numerical
 from derive.solve.optimum import optimum
-from derive.solve.steps import steps
+from derive.solve.derivation import steps
 from derive.solve.threshold import threshold
 
 on = (chip("tpu-v5p"), model("llama-3-70b"))

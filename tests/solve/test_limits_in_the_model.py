@@ -21,7 +21,7 @@ from derive.cost.limits import (
     tensor_share,
 )
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import NotClosedForm, UnknownName
 from derive.solve.limit import LINKS

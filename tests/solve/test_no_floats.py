@@ -19,7 +19,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.solve.conditions import conditions, pass_terms
 from derive.solve.optimum import optimum
-from derive.solve.steps import steps
+from derive.solve.derivation import steps
 from derive.solve.threshold import threshold
 
 PACKAGE = Path(derive.solve.__path__[0]).parent

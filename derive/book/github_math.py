@@ -25,9 +25,7 @@ def math(tokens: Sequence[Any]) -> Iterator[Mistake]:
 def _block(token: Any, after: int) -> Iterator[Mistake]:
     line = token.map[0]
     if token.level:
-        yield Mistake(
-            line, "a block of math stands at the left margin, outside lists and quotes", ""
-        )
+        yield Mistake(line, "a block of math stands at the left margin, outside lists and quotes")
     if after == line:
         yield Mistake(line, "two blocks of math need an empty line between them")
     try:

@@ -227,14 +227,16 @@ class Regrouped(Mesh):
         return "the same cards for a mixture-of-experts layer"
 
     def _place(self, rank: int) -> int:
-        outer, rest = divmod(rank, self.apart * self.sizes["pp"])
-        stage, inner = divmod(rest, self.apart)
+        rest, inner = divmod(rank, self.apart)
+        outer, stage = divmod(rest, self.sizes["pp"])
         return stage * self.stride("pp") + outer * self.apart + inner
 
     def _ranks(self, places: range) -> Sequence[int]:
-        apart, stages, cards = self.apart, self.sizes["pp"], self.stride("pp")
-        pairs = (divmod(place, cards) for place in places)
-        return [(at // apart * stages + stage) * apart + at % apart for stage, at in pairs]
+        return self._by_place[places.start : places.stop : places.step]
+
+    @cached_property
+    def _by_place(self) -> list[int]:
+        return sorted(range(self.cards), key=self._place)
 
 
 def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:

@@ -93,7 +93,9 @@ def why(options: Namespace) -> str:
         )
     plan = ranking.plan(int(rank))
     wanted = plan.quantity(name)
-    return "\n".join([f"{options.figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)])
+    return "\n".join(
+        [f"{options.figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)]
+    )
 
 
 def asked_of(options: Namespace) -> tuple[Task, Catalogue]:

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from math import inf
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
@@ -68,8 +69,6 @@ class Task:
     @cached_property
     def floats(self) -> dict[sp.Symbol, Any]:
         """Every constant in NumPy's float64."""
-        import numpy as np
-
         return {s: np.float64(as_float(value)) for s, value in self.numbers.items()}
 
     @cached_property

@@ -23,6 +23,7 @@ from derive.notation.errors import DeriveError, quoted, unknown
 OVERLAPS = ("concurrent", "serial")
 PASSES = ("each", "forward", "backward", "step")
 KEEPS = ("activations", "none", "weights", "all")
+NETWORKS = ("chip", "torus", "node", "two-level", "egress")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -192,6 +193,10 @@ def _ask_parser(commands: Any) -> None:
     parser.add_argument(
         "--no-wrap", dest="wrap", action="store_const", const=False, help="axes do not wrap around"
     )
+    parser.add_argument(
+        "--network", action=_Once, choices=NETWORKS, metavar="NETWORK",
+        help=f"{_one_of(NETWORKS)}: what the chip has",
+    )  # fmt: skip
     parser.add_argument("--steps", action="store_true", help="show the derivation")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--best", action="store_true", help="the optimum of a mesh axis")

@@ -9,8 +9,8 @@ import sympy as sp
 from derive import Quantity, number
 from derive.book import Chapter, cell, decimals, integer, percent
 from derive.book.tables import NumberCell
+from derive.cost.assumptions import NOTEBOOK, Assumptions
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import NOTEBOOK, StepAssumptions
 from derive.facts import Model
 from derive.notation import symbols as v
 from derive.notation.units import Unit, one
@@ -66,7 +66,7 @@ def asked(
     cards: int,
     seq: int,
     batch: int,
-    assumptions: StepAssumptions = NOTEBOOK,
+    assumptions: Assumptions = NOTEBOOK,
     **values: object,
 ) -> Task:
     """A task on H100s; values by symbol name."""

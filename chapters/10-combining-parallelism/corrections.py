@@ -7,7 +7,7 @@ from fractions import Fraction
 from derive import number
 from derive.book import math
 from derive.book.tables import Cell, Part
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, step_assumptions
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.printed import NO_BREAK
 from derive.notation.units import one

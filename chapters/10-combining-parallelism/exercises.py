@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from derive import Quantity, number
 from derive.book import percent
-from derive.cost.step_assumptions import NOTEBOOK
+from derive.cost.assumptions import NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.units import byte, one

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from derive import Quantity, number, tensor_share
+from derive import Quantity, assume, number, tensor_share
 from derive.book import Plot, decimals, percent, si
 from derive.cost import stage
-from derive.cost.step_assumptions import NOTEBOOK
+from derive.cost.assumptions import NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.units import flop, one, second
 
@@ -17,7 +17,7 @@ from .searches import FIRST, PLANS
 
 TEXTBOOK, SMALL = PLANS["70b-64-8k", 5], PLANS["8b-8-8k", 2]
 # The load of the limit is the ratio over the share epsilon that it may have.
-RATIO = tensor_share.load(NOTEBOOK, False) * v.epsilon
+RATIO = tensor_share.load(assume(NOTEBOOK, form="exact")) * v.epsilon
 COEFFICIENT = RATIO / (v.tp - 1)
 communication = STEP.term("t_tp").expr.xreplace({v.L_r: sp.S.Zero}) / v.L_p
 computation = v.f_L * STEP.term("t_1").expr

@@ -15,7 +15,7 @@ from derive.facts.tree import told
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.symbols import vocabulary
-from derive.solve.steps import prove
+from derive.solve.derivation import prove
 
 _MATH = re.compile(r"\$`([^`]*)`\$|^```math\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 _TOKEN_END = r"(?![A-Za-z_])"

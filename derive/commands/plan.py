@@ -14,7 +14,7 @@ import sympy as sp
 
 from derive.commands.mesh import sizes_of
 from derive.commands.typed import set_values
-from derive.cost.step_assumptions import step_assumptions
+from derive.cost.assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.facts.tree import cited, tree
 from derive.notation import symbols as v
@@ -93,7 +93,9 @@ def why(options: Namespace) -> str:
         )
     plan = ranking.plan(int(rank))
     wanted = plan.quantity(name)
-    return "\n".join([f"{options.figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)])
+    return "\n".join(
+        [f"{options.figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)]
+    )
 
 
 def asked_of(options: Namespace) -> tuple[Task, Catalogue]:

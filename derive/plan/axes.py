@@ -170,8 +170,6 @@ class Degrees(tuple[int, ...]):
         said = (f"{axis.symbol}={x}" for axis, x in pairs if x and (axis.said or x > 1))
         return " ".join(said)
 
-    __str__ = __repr__
-
     @property
     def size(self) -> int:
         """The cards of one data rank."""
@@ -265,12 +263,11 @@ def grid(n: Counts, fixed: Mapping[sp.Symbol, int]) -> Space:
     """
     if fixed:
         _check_fixed(n, fixed)
-    space = Space(**{axis.name: axis.values(n) for axis in AXES if axis.values})
-    if v.cp not in fixed:
-        _check_sequence(n, space)
     held = {axis.name: (fixed[axis.symbol],) for axis in AXES if axis.symbol in fixed}
-    rows = {axis.name: held.get(axis.name, space.values[k]) for k, axis in enumerate(AXES)}
-    return Space(**{name: row for name, row in rows.items() if name in FREE})
+    space = Space(**{a.name: held.get(a.name) or a.values(n) for a in AXES if a.values})
+    if v.cp not in fixed:
+        _check_sequence(n, space.cp)
+    return space
 
 
 def _check_fixed(n: Counts, fixed: Mapping[sp.Symbol, int]) -> None:
@@ -294,15 +291,15 @@ def _check_fixed(n: Counts, fixed: Mapping[sp.Symbol, int]) -> None:
         )
 
 
-def _check_sequence(n: Counts, space: Space) -> None:
+def _check_sequence(n: Counts, ranks: Sequence[int]) -> None:
     """A sequence that no context degree but 1 divides is taken for a mistake."""
-    wide = [cp for cp in space.cp if cp > 1]
+    wide = [cp for cp in ranks if cp > 1]
     if not wide or any(_context(n, cp) != "sequence" for cp in wide):
         return
     even = min(wide) * n.pieces
-    by = "any context-parallel degree" if n.pieces == 1 else f"{n.pieces}c, the pieces of zigzag,"
-    degree = "" if n.pieces == 1 else " for any context-parallel degree c"
+    pieces = f"{n.pieces}c, the pieces of zigzag, for " if n.pieces > 1 else ""
+    degree = f"any context-parallel degree{' c' if pieces else ''}"
     raise DeriveError(
-        f"--seq {n.seq}: not divisible by {by}{degree} from {min(wide)} to {max(wide)}; "
+        f"--seq {n.seq}: not divisible by {pieces}{degree} from {min(wide)} to {max(wide)}; "
         f"pad it, to {-(-n.seq // even) * even} at least, or use --set cp=1"
     )

@@ -19,6 +19,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from derive.notation import symbols as v
@@ -99,8 +100,6 @@ def changed(task: Task, quantity: str, value: int) -> Task:
 def least_first(task: Task, rows: Sequence[Degrees]) -> list[tuple[float, Degrees]]:
     """Plans and their memory in bytes with every layer recomputed, in float64, the least first;
     equal ones stay in their order."""
-    import numpy as np
-
     columns = np.array(rows, dtype=np.float64).T
     sizes = least_memory(task, dict(zip(DEGREES, columns, strict=True)))
     pairs = zip(np.broadcast_to(sizes, (len(rows),)).tolist(), rows, strict=True)

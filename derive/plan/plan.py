@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from derive.cost.step import StepModel
@@ -143,23 +144,15 @@ def _rational(value: Fraction) -> sp.Rational:
 def plan_of(task: Task, degrees: Degrees) -> Plan:
     """The plan with these degrees, evaluated exactly; nothing is checked but memory."""
     step, degrees = task.step, degrees.on(task.cards)
-    given = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
-    results = _exact(step, False)(EXACT, given)
-    numbers = _numbers(step, given, results)
-    if numbers[v.L_r] > numbers[v.L_p]:
-        results = _exact(step, True)(EXACT, given)
-        numbers = _numbers(step, given, results)
-    *amounts, mfu = map(Fraction, results[len(step.definitions) :])
-    parts = dict(zip((term.name for term in step.parts), amounts, strict=False))
-    memory = dict(zip((term.name for term in step.memory), amounts[len(parts) :], strict=True))
-    return Plan(task, degrees, numbers, parts, memory, mfu)
-
-
-def _numbers(
-    step: StepModel, given: Mapping[sp.Symbol, Fraction], results: Sequence[Any]
-) -> dict[sp.Symbol, Fraction]:
-    symbols = (symbol for symbol, _ in _definitions(step, False))
-    return {**given, **dict(zip(symbols, map(Fraction, results), strict=False))}
+    numbers = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
+    for full in (False, True):
+        results = map(Fraction, _exact(step, full)(EXACT, numbers))
+        numbers |= {symbol: next(results) for symbol, _ in _definitions(step, full)}
+        if numbers[v.L_r] <= numbers[v.L_p]:
+            break
+    parts = {term.name: next(results) for term in step.parts}
+    memory = {term.name: next(results) for term in step.memory}
+    return Plan(task, degrees, numbers, parts, memory, next(results))
 
 
 @lru_cache(maxsize=64)
@@ -185,8 +178,6 @@ def in_blocks(step: StepModel, targets: tuple[sp.Expr, ...], full: bool = False)
 
 def least_memory(task: Task, columns: Mapping[sp.Symbol, Any]) -> Any:
     """The bytes of plans with every layer recomputed, in float64, from arrays of their degrees."""
-    import numpy as np
-
     function = in_blocks(task.step, (task.step.memory_bytes,), full=True)
     with np.errstate(all="ignore"):
         return function(floats(), {**task.floats, **columns})[0]

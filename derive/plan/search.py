@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import inf, prod
 from typing import Any, NamedTuple
 
+import numpy as np
 import sympy as sp
 
 from derive.notation import symbols as v
@@ -61,11 +63,10 @@ class Ranking:
 
     def lines(self, plans: Sequence[Plan]) -> list[str]:
         """What is planned, some first plans or what is nearest, and the counts."""
-        lines = (
-            report.table(plans)
-            if self.fit
-            else report.nothing(self.task, self.too_large, nearest(self.task, self.space))
-        )
+        if self.fit:
+            lines = report.table(plans)
+        else:
+            lines = report.nothing(self.task, self.too_large, nearest(self.task, self.space))
         return report.framed(self.task, lines, self.fit, self.rejected)
 
     def __getitem__(self, axis: sp.Symbol) -> Any:
@@ -76,27 +77,28 @@ class Ranking:
         """The first `top` plans (0: all that were kept), each evaluated exactly; raises DeriveError
         where `top` is no whole number."""
         _check_top(top)
-        return tuple(plan_of(self.task, row) for row in islice(self._rows(), top or None))
+        return tuple(plan_of(self.task, row) for row in islice(_rows(self.degrees), top or None))
 
     def plan(self, rank: int) -> Plan:
         """The plan of that rank, from 1, evaluated exactly; raises DeriveError for none."""
         kept = len(self.seconds)
         if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= kept:
             raise DeriveError(f"expected a rank from 1 to {kept}, found {quoted(rank)}")
-        return plan_of(self.task, Degrees(self.degrees[:, rank - 1].astype(int).tolist()))
+        return plan_of(self.task, next(_rows(self.degrees[:, rank - 1 :])))
 
     def rank(self, **wanted: int) -> int:
         """The rank, from 1, of the best plan with some degrees by name; raises DeriveError for
         none."""
         places = {AXES.index(NAMED[name]): degree for name, degree in wanted.items()}
-        for rank, row in enumerate(self._rows(), 1):
+        for rank, row in enumerate(_rows(self.degrees), 1):
             if all(row[place] == degree for place, degree in places.items()):
                 return rank
         shown = " ".join(f"{NAMED[name].symbol}={degree}" for name, degree in wanted.items())
         raise DeriveError(f"no plan that fits has {shown}")
 
-    def _rows(self) -> Iterator[Degrees]:
-        return (Degrees(map(int, column)) for column in self.degrees.T)
+
+def _rows(columns: Any) -> Iterator[Degrees]:
+    return (Degrees(map(int, column)) for column in columns.T)
 
 
 def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
@@ -105,8 +107,6 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     `top` bounds how many are kept (0: all), and with it the memory. Raises DeriveError for a `top`
     that is no whole number, and where the task fixes degrees that no plan has.
     """
-    import numpy as np
-
     if not isinstance(task, Task):
         raise DeriveError(f"expected a task, as task(...) makes, found {quoted(task)}")
     _check_top(top)
@@ -116,7 +116,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     blurred = blur(task)
     lost: Counter[str] = Counter()
     kept: list[tuple[Any, Any]] = []
-    fit, held, place, worst = 0, 0, 0, np.inf
+    fit, held, place, worst = 0, 0, 0, inf
     with np.errstate(all="ignore"):
         for block in _blocks(task.counts, grid, lost):
             edges = Edges(blurred)
@@ -124,7 +124,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
             redo, layers, seconds = function(edges.arithmetic, values)
             fits = block.good & (redo <= layers)
             # Not "<": what is not a number is to be decided as well.
-            if not np.min(edges.least) >= edges.near or not np.max(seconds) < np.inf:
+            if not np.min(edges.least) >= edges.near or not np.max(seconds) < inf:
                 close = block.good & edges.undecided(redo, seconds, task.counts.layers)
                 seconds = np.array(np.broadcast_to(seconds, fits.shape))
                 _settle(task, block, close, seconds, fits)
@@ -132,7 +132,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
             number = int(np.count_nonzero(fits))
             fit += number
             lost["memory"] += int(np.count_nonzero(block.good)) - number
-            if top and number > top and worst == np.inf:
+            if top and number > top and worst == inf:
                 worst = np.partition(seconds[fits], top)[top] / NEARLY
             if top and number:
                 fits = fits & (seconds <= worst)
@@ -166,16 +166,12 @@ class _Block(NamedTuple):
 
     def written(self, chosen: Any, start: int) -> Any:
         """The chosen plans: a row for each axis, and one of their places from `start` on."""
-        import numpy as np
-
         rows = [np.broadcast_to(x, chosen.shape)[chosen] for x in self.columns.values()]
         return np.stack([*rows, start + np.flatnonzero(chosen)])
 
 
 def _blocks(n: Counts, grid: Space, lost: Counter[str]) -> Iterator[_Block]:
     """What every rule but memory lets pass; how many it does not is added to `lost`, by reason."""
-    import numpy as np
-
     rest = grid.size
     values: list[tuple[int, ...]] = []
     for axis, row in zip(AXES, grid.values, strict=True):
@@ -217,8 +213,6 @@ def _joined(
     lost: Counter[str],
 ) -> Iterator[Any]:
     """Blocks of combinations with one axis more, of which each stands for `each` combinations."""
-    import numpy as np
-
     axis = AXES[place]
     step = max(1, BLOCK // max(1, len(values)))
     for block in blocks:
@@ -228,7 +222,7 @@ def _joined(
                 some[place] = np.tile(values, some.shape[1] // len(values))
             else:
                 sizes = [some[k] for k, one in enumerate(AXES[:place]) if "cards" in one.divides]
-                some[place] = n.cards / np.prod(sizes, axis=0)
+                some[place] = n.cards / prod(sizes)
                 if n.held is not None:
                     good = some[place] == n.held
                     lost["held"] += each * int(np.count_nonzero(~good))
@@ -242,16 +236,11 @@ def _dividing(
     n: Counts, place: int, columns: Mapping[sp.Symbol, Any], each: int, lost: Counter[str]
 ) -> Any:
     """Which combinations of the axes up to a place divide what its axis has to."""
-    import numpy as np
-
     good = np.ones(np.broadcast_shapes(*(x.shape for x in columns.values())), dtype=bool)
     for quantity in AXES[place].divides:
         factors = [columns[a.symbol] for a in AXES[: place + 1] if quantity in a.divides]
-        share = factors[0] if len(factors) == 1 else factors[0] * factors[1]
-        for factor in factors[2:]:
-            share = share * factor
         # Below 2**52 a quotient of whole numbers is whole in float64 only where it is in truth.
-        quotient = getattr(n, quantity) / share
+        quotient = getattr(n, quantity) / prod(factors)
         before = int(np.count_nonzero(good))
         good &= quotient == np.floor(quotient)
         lost[quantity] += each * (before - int(np.count_nonzero(good)))
@@ -260,18 +249,13 @@ def _dividing(
 
 def _settle(task: Task, block: _Block, close: Any, seconds: Any, fits: Any) -> None:
     """Decide plans by exact numbers, in the arrays of their block."""
-    if not close.any():
-        return
-    rows = block.written(close, 0)[:-1].T
-    decided = [plan_of(task, Degrees(map(int, row))) for row in rows]
+    decided = [plan_of(task, row) for row in _rows(block.written(close, 0)[:-1])]
     fits[close] = [not plan.lacks_bytes for plan in decided]
     seconds[close] = [as_float(plan.step_seconds) for plan in decided]
 
 
 def _ranked(kept: list[tuple[Any, Any]], top: int) -> tuple[Any, Any]:
     """The plans of several blocks, ranked, and cut to `top` where it is not 0."""
-    import numpy as np
-
     degrees = np.concatenate([rows for rows, _ in kept], axis=1)
     seconds = np.concatenate([times for _, times in kept])
     order = seconds.argsort(kind="stable")
@@ -288,15 +272,13 @@ def _ranked(kept: list[tuple[Any, Any]], top: int) -> tuple[Any, Any]:
 
 def _too_large(task: Task, grid: Space) -> tuple[Plan, ...]:
     """The plans that lack the least memory with every layer recomputed, the least first."""
-    import numpy as np
-
     best: list[tuple[float, Degrees]] = []
     with np.errstate(all="ignore"):
         for block in _blocks(task.counts, grid, Counter()):
             sizes = np.broadcast_to(least_memory(task, block.columns), block.good.shape)[block.good]
-            rows = block.written(block.good, 0)[:-1].T
-            for place in sizes.argsort(kind="stable")[:CLOSEST]:
-                best.append((float(sizes[place]), Degrees(map(int, rows[place]))))
+            least = sizes.argsort(kind="stable")[:CLOSEST]
+            rows = _rows(block.written(block.good, 0)[:-1, least])
+            best += zip(sizes[least].tolist(), rows, strict=True)
             best = sorted(best, key=lambda pair: pair[0])[:CLOSEST]
     plans = (plan_of(task, row) for _, row in best)
     return tuple(sorted(plans, key=lambda plan: plan.lacks_bytes))

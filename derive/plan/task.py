@@ -12,10 +12,11 @@ from functools import cached_property, lru_cache
 from math import inf
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
+from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
 from derive.cost.step import StepModel, step_model
-from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assumptions
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
@@ -24,7 +25,7 @@ from derive.notation.quantity import Quantity, evaluated, glossed, number
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.wording import amounts
 from derive.solve.compiled import as_float
-from derive.solve.step_values import SETTABLE, check_values, facts_of
+from derive.solve.values import SETTABLE, check_values, facts_of
 
 DEGREES = tuple(axis.symbol for axis in AXES)
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
@@ -47,7 +48,7 @@ class Task:
     cards: int
     seq: int
     batch: int
-    assumptions: StepAssumptions
+    assumptions: Assumptions
     values: Mapping[sp.Symbol, Quantity]
     fixed: Mapping[sp.Symbol, int]
     given: tuple[sp.Symbol, ...] = ()
@@ -68,8 +69,6 @@ class Task:
     @cached_property
     def floats(self) -> dict[sp.Symbol, Any]:
         """Every constant in NumPy's float64."""
-        import numpy as np
-
         return {s: np.float64(as_float(value)) for s, value in self.numbers.items()}
 
     @cached_property
@@ -106,14 +105,14 @@ def task(
     cards: int,
     seq: int,
     batch: int,
-    assumptions: StepAssumptions | str = DEFAULT,
+    assumptions: Assumptions | str = DEFAULT,
     values: Mapping[sp.Symbol, Quantity] | None = None,
 ) -> Task:
     """The task, with `values` by symbol in place of facts and assumptions; degrees among them are
     fixed. Assumptions may be given by name. Parameters follow where shapes are given and they are
     not. Raises DeriveError, in one line, for what no plan can have."""
     _check_types(model, chip, values or {})
-    assumptions = as_step_assumptions(assumptions)
+    assumptions = as_assumptions(assumptions)
     counts = {"--cards": cards, "--seq": seq, "--batch": batch}
     for option, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= LARGEST:

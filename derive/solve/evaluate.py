@@ -12,8 +12,8 @@ from derive.notation import symbols as v
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
-from derive.solve.binding import value_of
 from derive.solve.compiled import as_float, compiled, floats
+from derive.solve.values import value_of
 
 if TYPE_CHECKING:
     import numpy as np

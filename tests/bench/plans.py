@@ -29,7 +29,7 @@ sys.path.insert(0, str(HERE))
 
 from processes import ROOT, paired, python  # noqa: E402
 
-from derive.cost.step_assumptions import NOTEBOOK  # noqa: E402
+from derive.cost.assumptions import NOTEBOOK  # noqa: E402
 from derive.facts import chip, model  # noqa: E402
 from derive.notation.quantity import number  # noqa: E402
 from derive.notation.symbols import find, unit_of_symbol  # noqa: E402

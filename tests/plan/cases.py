@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from derive.cost.step_assumptions import NOTEBOOK, StepAssumptions
+from derive.cost.assumptions import NOTEBOOK, Assumptions
 from derive.facts import chip, model
 from derive.notation.quantity import number
 from derive.notation.symbols import find, unit_of_symbol
@@ -27,7 +27,7 @@ def made(
     cards: int = 64,
     seq: int = 8192,
     batch: int = 512,
-    assumptions: StepAssumptions = NOTEBOOK,
+    assumptions: Assumptions = NOTEBOOK,
     **values: object,
 ) -> Task:
     """A task on H100s with the notebook's readings; values by symbol name."""

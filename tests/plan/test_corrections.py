@@ -8,7 +8,7 @@ from math import ceil
 import pytest
 from cases import at, made
 
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.notation.errors import DeriveError
 from derive.plan.search import search
 from derive.solve.compiled import exactly

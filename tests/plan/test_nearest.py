@@ -13,7 +13,7 @@ from itertools import islice
 import pytest
 from cases import made, passing, row, space
 
-from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
+from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.notation import symbols as v
 from derive.plan.axes import AXES, Counts, Degrees, Space, broken
 from derive.plan.nearest import CLOSEST, QUANTITIES, Change, Near, changed, changes, nearest

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cases import LINES, PARTS, SEARCHES, made, of_notebook
 
-from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
+from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.quantity import number

@@ -16,7 +16,7 @@ from cases import at, made, of_notebook, space
 
 from derive.commands import plan as plan_command
 from derive.commands.plan_parser import add_plan_parser
-from derive.cost.step_assumptions import DEFAULT
+from derive.cost.assumptions import DEFAULT
 from derive.plan import report
 from derive.plan.mesh import lines, mesh, regrouped
 from derive.plan.search import search

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 from cases import at, five, made, passing, row, space
 
-from derive.cost.step_assumptions import DEFAULT, NOTEBOOK, step_assumptions
+from derive.cost.assumptions import DEFAULT, NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.quantity import number
 from derive.plan import search as searching

@@ -8,7 +8,7 @@ from itertools import product
 
 from cases import made, passing, space
 
-from derive.cost.step_assumptions import step_assumptions
+from derive.cost.assumptions import step_assumptions
 from derive.notation import symbols as v
 from derive.plan.axes import AXES, broken, degrees, worded
 from derive.plan.search import search

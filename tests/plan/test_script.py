@@ -84,8 +84,8 @@ def test_the_comparison_would_notice_a_wrong_term():
 
 def closed(states, keep, redo, flying, layers, budget):
     """The closed form, evaluated from the model's own expression."""
+    from derive.cost.assumptions import NOTEBOOK
     from derive.cost.memory import recomputed_layers
-    from derive.cost.step_assumptions import NOTEBOOK
 
     values = {
         v.M_states: states, v.a_1: keep, v.a_0: redo, v.n_fly: Fraction(flying),

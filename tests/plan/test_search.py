@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cases import made, of_notebook, passing, space
 
-from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
+from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.plan import search as searching

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from derive.cost.assumptions import CORRECTIONS, step_assumptions
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import CORRECTIONS, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnknownName
 from derive.solve.compiled import DEEPEST, EXACT, as_float, compiled, exactly, floats

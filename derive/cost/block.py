@@ -159,13 +159,15 @@ class Block:
 
     @cached_property
     def same_length(self) -> dict[sp.Symbol, sp.Symbol]:
-        """Dimensions that are another one under a new name, as views have it."""
-        same: dict[sp.Symbol, sp.Symbol] = {}
+        """Dimensions that are another one under a new name, as views have it, and that other one:
+        of all that are alike, the first to appear."""
+        alike = {dim: dim for dim in self.dims}
         for line in self.lines:
             if isinstance(line, FunctionLine) and line.function == "view":
-                pairs = zip(self[line.result].dims, self[line.operands[0]].dims, strict=True)
-                same |= {find(new): find(old) for new, old in pairs if new != old}
-        return same
+                for pair in zip(self[line.operands[0]].dims, self[line.result].dims, strict=True):
+                    first, other = sorted((alike[dim] for dim in pair), key=self.dims.index)
+                    alike = {dim: first if to == other else to for dim, to in alike.items()}
+        return {find(dim): find(first) for dim, first in alike.items() if dim != first}
 
     @property
     def mesh(self) -> tuple[str, ...]:

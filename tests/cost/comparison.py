@@ -11,7 +11,7 @@ from simulator import Machine, Mesh, SimulationError
 
 from derive.cost.block import Block, FunctionLine
 from derive.cost.passes import Program, gradient, program
-from derive.cost.program import Applied, Moved, Multiplied, PassCost, Sliced
+from derive.cost.program import Applied, Moved, Multiplied, PassCost, Saved, Sliced
 from derive.cost.reader import block
 from derive.cost.tensor import Tensor
 from derive.notation.symbols import find, mesh_axis
@@ -101,7 +101,7 @@ def compare(
         forward.held(read[name])
 
     for saved in whole.saved:  # and the backward pass starts from nothing else
-        count.saved(saved.name, saved.bytes, keep_one(forward, backward, read, saved))
+        count.saved(saved.name, saved.bytes, keep_one(forward, backward, read, saved, fused))
     for name in read.parameters:
         backward.place(read[name])
     for name in read.outputs:
@@ -128,26 +128,19 @@ def compare(
     return whole
 
 
-def keep_one(forward: Machine, backward: Machine, read: Block, saved: object) -> int | Fraction:
+def keep_one(
+    forward: Machine, backward: Machine, read: Block, saved: Saved, fused: bool
+) -> int | Fraction:
     """Hand one saved tensor over to the backward pass; the bytes of it on a device."""
-    tensor, statistics = saved.tensor, saved.statistics  # type: ignore[attr-defined]
-    devices = prod(forward.mesh.shape)
-    if statistics:
-        name = tensor.name
-        if name not in forward.statistics:  # the image of an operand, by the function's result
-            (name,) = (
-                line.result
-                for line in read.lines
-                if isinstance(line, FunctionLine)
-                and line.function.endswith("*")
-                and len(line.function) > 1
-                and line.operands[0] == name
-            )
-        kept = forward.statistics[name]
-        if name == tensor.name:
-            backward.statistics[name] = kept
-            return WIDE * (kept.size // devices)
-        return ELEMENT * (kept.size // devices)
+    tensor, devices = saved.tensor, prod(forward.mesh.shape)
+    if saved.statistics and fused:  # of a softmax, from which it is made again
+        kept = backward.statistics[tensor.name] = forward.statistics[tensor.name]
+        return WIDE * (kept.size // devices)
+    if saved.statistics:  # the image of a gate, which the machine has by the function's result
+        lines = (line for line in read.lines if isinstance(line, FunctionLine))
+        (name,) = (n.result for n in lines if n.function[1:] and n.operands[0] == tensor.name
+                   and n.function[-1] == "*")
+        return ELEMENT * (forward.statistics[name].size // devices)
     shards = forward.held(tensor)
     backward.put(tensor, shards)
     if tensor.name in read.looked_up:  # the number of a column for each row

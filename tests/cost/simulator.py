@@ -67,10 +67,21 @@ class Mesh:
         return tuple(where)
 
     def spread(self, whole: np.ndarray, layout: Layout) -> np.ndarray:
-        """Every device's own block of a tensor."""
-        devices = np.ndindex(self.shape)
-        shards = np.stack([whole[self.block(layout, whole.shape, one)] for one in devices])
-        return shards.reshape(*self.shape, *shards.shape[1:])
+        """Every device's own block of a tensor: `block` for all of them at once."""
+        apart: list[int] = []  # each dimension as its axes, outermost first, and what is local
+        names: list[str] = []
+        for axes, size in zip(layout, whole.shape, strict=True):
+            if size % self.size(axes):
+                raise SimulationError(f"{size} elements do not split over {axes} of {self.sizes}")
+            own = [axis for axis in axes if axis in self.sizes]
+            apart += [*(self.sizes[axis] for axis in own), size // self.size(axes)]
+            names += [*own, ""]
+        split = [names.index(axis) for axis in self.axes if axis in names]
+        local = [place for place, name in enumerate(names) if not name]
+        lead = [self.sizes[axis] if axis in names else 1 for axis in self.axes]
+        shape = [apart[place] for place in local]
+        shards = whole.reshape(apart).transpose(*split, *local).reshape(*lead, *shape)
+        return np.broadcast_to(shards, (*self.shape, *shape))
 
     def by_rank(self, shards: np.ndarray, axes: tuple[str, ...]) -> np.ndarray:
         """The shards of the devices that differ along `axes` only, first of all by their rank in

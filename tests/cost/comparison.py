@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import gcd, prod
+from math import gcd, lcm, prod
 
 import sympy as sp
 from reference import Sizes, differentiable, is_exact, truth
@@ -59,8 +59,7 @@ def sizes_for(whole: Program, mesh: Mesh) -> Sizes:
     sizes: Sizes = {}
     groups = alike(whole.block)
     for group, factor in zip(groups, (1, 2, 3, *(1 for _ in groups)), strict=False):
-        axes = {axis for dim in group for split in splits[dim] for axis in split}
-        length = factor * mesh.size(tuple(axes))
+        length = factor * lcm(*(mesh.size(axes) for dim in group for axes in splits[dim]))
         sizes |= dict.fromkeys(group, max(length, 2))
     for line in whole.block.lines:
         if isinstance(line, FunctionLine) and line.function in ("route", "combine"):

@@ -175,8 +175,7 @@ def test_every_function_is_run_and_has_its_gradient_run() -> None:
                 for op in cost.program
                 if isinstance(op, Applied) and (op.wrt is None) == (cost is whole.forward)
             }
-    assert forward_run == {*FUNCTIONS} - {"+"} | {"+"}
-    assert backward_run == {*FUNCTIONS}
+    assert forward_run == backward_run == {*FUNCTIONS}
 
 
 def runs(examples: int) -> settings:
@@ -196,7 +195,7 @@ def test_random_shardings(read: Block, sizes: dict[str, int], keep: str) -> None
 
 
 @runs(150)
-@given(typed(), meshes((*AXES, *NAMED_AXES[1:3]), 12), st.sampled_from(KEEP), st.booleans())
+@given(typed(), meshes((*AXES, *NAMED_AXES[1:3]), 8), st.sampled_from(KEEP), st.booleans())
 def test_random_layouts_of_each_tensor(
     read: Block, sizes: dict[str, int], keep: str, fused: bool
 ) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from derive.cost.assumptions import Assumptions as Assumptions
     from derive.cost.assumptions import assume as assume
+    from derive.cost.assumptions import step_assumptions as step_assumptions
     from derive.cost.block import gated as gated
     from derive.cost.layout import spread as spread
     from derive.cost.limits import LIMITS as LIMITS
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from derive.cost.run import saved_activations as saved_activations
     from derive.cost.run import training_flops as training_flops
     from derive.cost.step import step_model as step_model
-    from derive.cost.step_assumptions import step_assumptions as step_assumptions
     from derive.cost.strategies import STRATEGIES as STRATEGIES
     from derive.cost.strategies import Strategy as Strategy
     from derive.cost.strategies import context_gathered as context_gathered
@@ -62,8 +62,9 @@ if TYPE_CHECKING:
     from derive.plan.mesh import mesh as mesh
     from derive.plan.mesh import regrouped as regrouped
     from derive.plan.search import search as search
-    from derive.plan.search import search_all as search_all
     from derive.plan.task import task as task
+    from derive.solve.derivation import prove as prove
+    from derive.solve.derivation import steps as steps
     from derive.solve.evaluate import evaluate as evaluate
     from derive.solve.feasible import feasible as feasible
     from derive.solve.numerical import numerical as numerical
@@ -73,12 +74,10 @@ if TYPE_CHECKING:
     from derive.solve.rounding import multiple_below as multiple_below
     from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
     from derive.solve.rounding import power_of_two_below as power_of_two_below
-    from derive.solve.steps import prove as prove
-    from derive.solve.steps import steps as steps
     from derive.solve.threshold import threshold as threshold
 
 _HOME = {
-    "derive.cost.assumptions": ("Assumptions", "assume"),
+    "derive.cost.assumptions": ("Assumptions", "assume", "step_assumptions"),
     "derive.cost.block": ("gated",),
     "derive.cost.layout": ("spread",),
     "derive.cost.limits": (
@@ -89,7 +88,6 @@ _HOME = {
     "derive.cost.reader": ("block",),
     "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.step": ("step_model",),
-    "derive.cost.step_assumptions": ("step_assumptions",),
     "derive.cost.strategies": (
         "STRATEGIES", "Strategy", "context_gathered", "context_parallel", "cross_pod",
         "data_parallel", "expert_parallel", "fsdp", "fsdp_tensor", "hsdp", "layer", "pipeline",
@@ -101,7 +99,7 @@ _HOME = {
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
     "derive.notation.symbols": ("meaning",),
     "derive.plan.mesh": ("mesh", "regrouped"),
-    "derive.plan.search": ("search", "search_all"),
+    "derive.plan.search": ("search",),
     "derive.plan.task": ("task",),
     "derive.solve.evaluate": ("evaluate",),
     "derive.solve.feasible": ("feasible",),
@@ -111,7 +109,7 @@ _HOME = {
     "derive.solve.rounding": (
         "dividing_below", "multiple_below", "nearest_power_of_two", "power_of_two_below",
     ),
-    "derive.solve.steps": ("prove", "steps"),
+    "derive.solve.derivation": ("prove", "steps"),
     "derive.solve.threshold": ("threshold",),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

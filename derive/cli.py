@@ -12,12 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from derive.commands import output
-from derive.commands.plan_parser import add_limit_options, add_mesh_parser, add_plan_parser
+from derive.commands.plan_parser import (
+    add_limit_options,
+    add_mesh_parser,
+    add_plan_parser,
+    add_task_options,
+)
 from derive.notation.errors import DeriveError, quoted, unknown
 
 OVERLAPS = ("concurrent", "serial")
 PASSES = ("each", "forward", "backward", "step")
 KEEPS = ("activations", "none", "weights", "all")
+NETWORKS = ("chip", "torus", "node", "two-level", "egress")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,7 +145,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     figures.add_argument("--json", action="store_true", help="as JSON")
     why = _command(commands, "why", "the tree of one figure down to its sources", _why)
-    why.add_argument("figure", metavar="CHAPTER.FIGURE", help="such as 06.alpha-v5p")
+    why.add_argument(
+        "figure",
+        metavar="CHAPTER.FIGURE",
+        help="such as 06.alpha-v5p, or plan.RANK.NAME with the options of plan: plan.1.mfu",
+    )
+    add_task_options(why, _Once, required=False)
     why.add_argument("--chapters", action=_Once, metavar="FOLDER", help="the folder of chapters")
     return parser
 
@@ -182,6 +193,10 @@ def _ask_parser(commands: Any) -> None:
     parser.add_argument(
         "--no-wrap", dest="wrap", action="store_const", const=False, help="axes do not wrap around"
     )
+    parser.add_argument(
+        "--network", action=_Once, choices=NETWORKS, metavar="NETWORK",
+        help=f"{_one_of(NETWORKS)}: what the chip has",
+    )  # fmt: skip
     parser.add_argument("--steps", action="store_true", help="show the derivation")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--best", action="store_true", help="the optimum of a mesh axis")
@@ -269,9 +284,12 @@ def _figures(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from derive.commands import book
+    from derive.commands import book, plan
 
-    output.write(book.why(options.figure, options.chapters))
+    figure = options.figure
+    output.write(
+        plan.why(options) if figure.startswith("plan.") else book.why(figure, options.chapters)
+    )
     return 0
 
 

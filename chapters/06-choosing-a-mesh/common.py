@@ -155,4 +155,4 @@ def moves(cost: PassCost, axis: str | None = None) -> list[tuple[str, str]]:
 
 def volume(*costs: PassCost) -> sp.Expr:
     """Bytes of the collectives of passes, an all-reduce counted twice."""
-    return sp.Add(*(m.bytes for cost in costs for m in cost.moves)).xreplace(assume().constants)
+    return sp.Add(*(m.bytes for cost in costs for m in cost.moves)).xreplace(assume().elements)

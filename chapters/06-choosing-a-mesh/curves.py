@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from derive import assume, evaluate
+from derive import evaluate
 from derive.book import Plot
 from derive.cost.strategies import Strategy, fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import Chip
 from derive.notation.symbols import M_X, M_Y, B, N, X, Y
-from derive.solve.question import held, question
+from derive.solve.question import question, requirement
+from derive.solve.split import held
 
 from .common import BOTH_CHIPS, chapter, llama, mixed_on, on
 from .tensor import eight
@@ -21,7 +22,8 @@ POINTS = np.geomspace(10, 10_000, 61)
 def curve(chosen: Strategy, asked: sp.Expr, of: Chip, axes: int = 2) -> np.ndarray:
     """T_math / T_comms at each number of tokens per chip: one chip, with B its tokens."""
     known = {**of.bindings(), **llama.bindings(), N: 1, X: 1, Y: eight, M_X: axes, M_Y: 1}
-    loads = [c.load for c in held(chosen, assume(), question(asked)).conditions]
+    what = question(asked)
+    loads = [load.total for load in held(requirement(chosen, what), what).loads]
     given = [{s: known[s] for s in load.free_symbols - {B}} for load in loads]
     values = [evaluate(load, {B: POINTS}, g) for load, g in zip(loads, given, strict=True)]
     return 1 / np.max(values, axis=0)

@@ -35,7 +35,7 @@ least = per_chip.closed_form
 def forward_time(axis: str) -> sp.Expr:
     """The time of a layer's moves over a mesh axis, with Y in terms of the chips."""
     total = sp.Add(*(seconds(m) for m in MIXED[0].moves if m.axis == axis))
-    return total.xreplace({**assume().constants, Y: N / X})
+    return total.xreplace({**assume().elements, Y: N / X})
 
 
 weights, activations = forward_time("X"), forward_time("Y")
@@ -88,7 +88,7 @@ for name, keep in (("kept", "activations"), ("again", "none")):
 def bytes_row(chosen: Strategy, title: str) -> list[Cell]:
     """FLOPs and bytes of a scheme's passes."""
     (forward, kept), again = chosen.passes(), chosen.passes(assume(keep="none"))[1]
-    flops = [cost.flops.xreplace(assume().constants) for cost in (forward, kept)]
+    flops = [cost.flops.xreplace(assume().elements) for cost in (forward, kept)]
     return [title, *map(math, [*flops, *map(volume, (forward, kept, again))])]
 
 

@@ -6,10 +6,10 @@ import sympy as sp
 
 from derive import Quantity, assume, power_of_two_below, steps, threshold
 from derive.book import cell, decimals, significant
+from derive.cost.load import compute_bound
 from derive.cost.strategies import tensor_parallel
 from derive.facts import Chip
 from derive.notation.symbols import M_Y, B, C, F, Y, alpha
-from derive.solve.conditions import conditions
 
 from .common import (
     BOTH_CHIPS,
@@ -34,7 +34,7 @@ eight = chapter.claim("tp-practical-v5p", power_of_two_below(limit), "exact")
 chapter.claim("tp-max-ironwood", tensor_on(ironwood))
 for name, of in BOTH_CHIPS:
     chapter.shown(f"tp-exact-{name}", tensor_on(of, form="exact"), decimals(1))
-no_batch = not any(c.load.has(B) for c in conditions(tensor_parallel, assume()))
+no_batch = not any(load.total.has(B) for load in compute_bound(tensor_parallel, assume()).loads)
 gather_scatter = [("all_gather", "In"), ("reduce_scatter", "Out")]
 chapter.holds(
     ("tp-moves", moves(TP[0]) == gather_scatter, "its moves"),

@@ -7,13 +7,12 @@ from fractions import Fraction
 from derive import number
 from derive.book import math
 from derive.book.tables import Cell, Part
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, step_assumptions
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.printed import NO_BREAK
 from derive.notation.units import one
-from derive.plan.few import search_few
-from derive.plan.plans import Plan, plan_of
-from derive.plan.space import space_of
+from derive.plan.plan import Plan, plan_of
+from derive.plan.search import search
 from derive.plan.task import Task, task
 
 from .common import CASES, FOUND, SHORT, asked, chapter, h100, llama70, n, pc, q, whole
@@ -36,9 +35,9 @@ def shown(plan: Plan) -> tuple[Part, ...]:
     return ("TP", *parts[1:])
 
 
-def first_plan(of: Task) -> Plan:
+def first_plan(asked: Task) -> Plan:
     """The plan that the search ranks first."""
-    return search_few(of, top=1).plan(1)
+    return search(asked, top=1).plan(1)
 
 
 BEFORE = {key: FOUND[key].plan(1) for key in SEARCHES}
@@ -49,9 +48,7 @@ for name in CORRECTIONS:
 
 
 least = FOUND["70b-64-8k"].task.values[v.A_kept]
-widest = max(
-    space_of(asked(*CASES["70b-64-8k"], step_assumptions("notebook+wide_grid"))).micro_batch
-)
+widest = max(asked(*CASES["70b-64-8k"], step_assumptions("notebook+wide_grid")).space.micro_batch)
 NUMBERS: dict[str, tuple[str, Part]] = {
     "largest_stage": ("P/(t p)", math(v.P / (v.tp * v.pp))),
     "saved_tensors": (str(least.value), n(least)),
@@ -72,9 +69,9 @@ def described(name: str) -> Cell:
 def after(plan: Plan, before: Plan) -> list[Cell]:
     """The winner where it is another one, and its MFU."""
     if not moved(plan, before):
-        return ["no change", pc(q(plan.mfu), 2)]
+        return ["no change", pc(plan["mfu"], 2)]
     same = degrees(plan) == degrees(before)
-    return ["same plan" if same else shown(plan), pc(q(plan.mfu), 2)]
+    return ["same plan" if same else shown(plan), pc(plan["mfu"], 2)]
 
 
 def moved(plan: Plan, before: Plan) -> bool:
@@ -99,7 +96,7 @@ rows: list[list[Cell]] = [
 none = [shown(BEFORE[key]) for key in SEARCHES]
 start: list[Cell] = [
     "none", "the set `notebook`",
-    none[0], pc(q(BEFORE[SEARCHES[0]].mfu), 2), none[1], pc(q(BEFORE[SEARCHES[1]].mfu), 2),
+    none[0], pc(BEFORE[SEARCHES[0]]["mfu"], 2), none[1], pc(BEFORE[SEARCHES[1]]["mfu"], 2),
 ]  # fmt: skip
 chapter.table(
     "corrections",
@@ -165,8 +162,8 @@ def compared(key: str) -> list[Cell]:
     ]
     return [
         TITLES[key],
-        shown(before), pc(q(before.mfu), 2), redone[0],
-        shown(now), pc(q(now.mfu), 2), redone[1],
+        shown(before), pc(before["mfu"], 2), redone[0],
+        shown(now), pc(now["mfu"], 2), redone[1],
     ]  # fmt: skip
 
 
@@ -185,7 +182,7 @@ chapter.require(
 )
 fp32 = asked(*CASES["70b-64-8k"], step_assumptions("notebook+gradient_bytes"))
 first = BEFORE["70b-64-8k"]
-tight = plan_of(fp32, first.tp, first.cp, first.pp, first.dp)
+tight = plan_of(fp32, first.degrees)
 chapter.require(
     "gradient-bytes-winner",
     holds=bool(tight.recomputed_layers and not first.recomputed_layers)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from derive import Quantity, number
 from derive.book import percent
-from derive.cost.step_assumptions import NOTEBOOK
+from derive.cost.assumptions import NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.units import byte, one
 
-from .common import FOUND, Costed, chapter
+from .common import FOUND, chapter, share
 from .searches import PLANS
 
 FEW, MANY, LARGE = (FOUND[k] for k in ("70b-64-8k", "70b-1024-8k-4m", "70b-1024-8k-16m"))
@@ -28,21 +28,21 @@ same = [PLANS["70b-64-8k", 1], PLANS["70b-1024-8k-4m", 2], PLANS["70b-1024-8k-16
 before, after, again = same
 chapter.require(
     "same-degrees",
-    holds=bool(len({(p.plan.tp, p.plan.cp, p.plan.pp) for p in same}) == 1),
+    holds=bool(len({(p.tp, p.cp, p.pp) for p in same}) == 1),
     because="TP4 CP2 PP2 in all three",
 )
 chapter.claim("micro-8", after["n_mb"], "exact")
 chapter.claim("micro-32", again["n_mb"], "exact")
-chapter.shown("bubble-64", before.share("bubble"), percent())
-chapter.claim("bubble-1-11", after.share("bubble"))
-chapter.claim("bubble-3", again.share("bubble"))
+chapter.shown("bubble-64", share(before, "bubble"), percent())
+chapter.claim("bubble-1-11", share(after, "bubble"))
+chapter.claim("bubble-3", share(again, "bubble"))
 chapter.require(
     "bubble-and-exposed-grow",
-    holds=bool(all(after.share(p).value > before.share(p).value for p in ("bubble", "dp"))),
+    holds=bool(all(share(after, p).value > share(before, p).value for p in ("bubble", "dp"))),
     because="bubble and gradient traffic at 64 and at 1,024 cards",
 )
-firsts = [Costed(found.task, found.plan(1)) for found in (FEW, MANY, LARGE)]
-best = [of.mfu for of in firsts]
+firsts = [found.plan(1) for found in (FEW, MANY, LARGE)]
+best = [plan["mfu"] for plan in firsts]
 chapter.require("scaling-efficiency-falls", best[1], "<", best[0])
 chapter.require("more-cards-larger-batch", best[2], ">", best[1])
 chapter.shown("best-64", best[0], percent(1))
@@ -52,9 +52,9 @@ chapter.require(
     "global-batch-limit",
     holds=bool(
         all(
-            int(d * b) <= found.task.batch
+            d * b <= found.task.batch
             for found in FOUND.values()
-            for d, b in found.degrees[3:5].T.tolist()
+            for d, b in zip(found[v.dp].tolist(), found[v.b_seq].tolist(), strict=True)
         )
     ),
     because="d b is at most the batch in every fitting plan",

@@ -11,9 +11,9 @@ from derive.book import cell, math, percent, si
 from derive.book.tables import Cell
 from derive.notation import symbols as v
 from derive.notation.units import byte, one
-from derive.plan.exact import exact
+from derive.solve.compiled import exactly
 
-from .common import FOUND, STEP, Costed, at, chapter, q
+from .common import FOUND, STEP, Plan, at, chapter, q
 
 KINDS = ("tensor", "context", "pipeline", "data", "expert")
 chapter.claim("kinds-5", number(len(KINDS), status="derived"), "exact")
@@ -79,10 +79,10 @@ FIRST = at(FOUND["70b-64-8k"], 4, 2, 2)
 VOLUMES = {"tp": TENSOR, "cp": RING, "pp": ONE_WAY}  # two stages: each has one boundary
 
 
-def per_step(of: Costed) -> dict[str, Quantity]:
+def per_step(plan: Plan) -> dict[str, Quantity]:
     """Bytes that a card sends in a step, by kind."""
-    made = {name: of.of(expr * v.n_mb, byte, name) for name, expr in VOLUMES.items()}
-    return {**made, "dp": of.of(SYNC, byte, "dp")}
+    volumes = {name: plan.value(expr * v.n_mb, byte, name) for name, expr in VOLUMES.items()}
+    return {**volumes, "dp": plan.value(SYNC, byte, "dp")}
 
 
 volumes = per_step(FIRST)
@@ -108,9 +108,9 @@ def above(split: bool) -> list[tuple[int, int, int]]:
     kept = []
     for found in FOUND.values():
         numbers = found.task.numbers
-        for tp, cp, pp in found.degrees[:3].T.astype(int).tolist():
+        for tp, cp, pp in zip(*(found[s].tolist() for s in (v.tp, v.cp, v.pp)), strict=True):
             if tp > 1:
-                over = exact(OVER, {**numbers, v.tp: Fraction(tp), v.cp: Fraction(cp)})
+                over = exactly(OVER, {**numbers, v.tp: Fraction(tp), v.cp: Fraction(cp)})
                 if over / (tp if split else 1) > 1:
                     kept.append((tp, cp, pp))
     return kept
@@ -120,7 +120,7 @@ chapter.holds(
     ("tp-innermost-exception", above(split=False) == [(2, 8, 4)], "one plan of the five searches"),
     ("tp-innermost-split", above(split=True) == [], "none where the ring is divided by t"),
 )
-across = FIRST.of(BOTH_WAYS * v.n_mb, byte, "both ways")
+across = FIRST.value(BOTH_WAYS * v.n_mb, byte, "both ways")
 ratio = across.value / volumes["tp"].value
 small = q(ratio, one, "pipeline/tensor", pipeline=across, tensor=volumes["tp"])
 chapter.shown("pp-small-volume", small, percent(1))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from derive import Quantity, number, tensor_share
+from derive import Quantity, assume, number, tensor_share
 from derive.book import Plot, decimals, percent, si
 from derive.cost import stage
-from derive.cost.step_assumptions import NOTEBOOK
+from derive.cost.assumptions import NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.units import flop, one, second
 
-from .common import LONGER, STEP, Costed, chapter, priced, q
+from .common import LONGER, STEP, Plan, at, chapter, q, share
 from .searches import FIRST, PLANS
 
 TEXTBOOK, SMALL = PLANS["70b-64-8k", 5], PLANS["8b-8-8k", 2]
 # The load of the limit is the ratio over the share epsilon that it may have.
-RATIO = tensor_share.load(NOTEBOOK, False) * v.epsilon
+RATIO = tensor_share.load(assume(NOTEBOOK, form="exact")) * v.epsilon
 COEFFICIENT = RATIO / (v.tp - 1)
 communication = STEP.term("t_tp").expr.xreplace({v.L_r: sp.S.Zero}) / v.L_p
 computation = v.f_L * STEP.term("t_1").expr
@@ -52,11 +52,11 @@ chapter.holds(
 )
 
 # For 70B at 8K.
-coefficient = chapter.claim("coefficient", FIRST.of(COEFFICIENT, one, "coefficient"))
+coefficient = chapter.claim("coefficient", FIRST.value(COEFFICIENT, one, "coefficient"))
 layer = chapter.claim("f-layer", FIRST["f_L"])
-chapter.shown("f-linear", FIRST.of(v.f_L - v.f_A, flop, "f_L - f_A"), si(4))
+chapter.shown("f-linear", FIRST.value(v.f_L - v.f_A, flop, "f_L - f_A"), si(4))
 chapter.shown("f-attention", FIRST["f_A"], si(3))
-effective = chapter.claim("pe", FIRST.of(v.C * v.eta, flop / second, "C eta"))
+effective = chapter.claim("pe", FIRST.value(v.C * v.eta, flop / second, "C eta"))
 chapter.given("b-450", FIRST.known[v.W_node], cite="NB")
 four, eight, two = (number(t, status="derived") for t in (4, 8, 2))
 
@@ -66,7 +66,7 @@ def ratio(of: Quantity, t: Quantity) -> Quantity:
     return q((t.value - 1) * of.value, one, "(t - 1)*coefficient", t=t, coefficient=of)
 
 
-def share(of: Quantity, t: Quantity) -> Quantity:
+def share_of_layer(of: Quantity, t: Quantity) -> Quantity:
     """The share of a layer, with nothing else in it."""
     r = ratio(of, t)
     return q(r.value / (1 + r.value), one, "r/(1 + r)", r=r)
@@ -74,30 +74,30 @@ def share(of: Quantity, t: Quantity) -> Quantity:
 
 t4 = chapter.claim("t4-ratio", ratio(coefficient, four))
 t8 = chapter.claim("t8-ratio", ratio(coefficient, eight))
-shares = {t: share(coefficient, number(t)) for t in (2, 4, 8)}
+shares = {t: share_of_layer(coefficient, number(t)) for t in (2, 4, 8)}
 for t, of in shares.items():
     chapter.shown(f"layer-share-t{t}", of, percent(1))
 rises = shares[2].value < shares[4].value < shares[8].value
 chapter.require("q3-share-grows", holds=bool(rises), because="the share of a layer at 2, 4, 8")
-tp4 = chapter.claim("tp4-share", FIRST.share("tp"))
-tp8 = chapter.claim("tp8-share", TEXTBOOK.share("tp"))
+tp4 = chapter.claim("tp4-share", share(FIRST, "tp"))
+tp8 = chapter.claim("tp8-share", share(TEXTBOOK, "tp"))
 near = all(
     0 < a.value - b.value < sp.Rational(1, 200) for a, b in ((shares[4], tp4), (shares[8], tp8))
 )
 chapter.require("matches-script", holds=bool(near), because="shares of the step against r/(1 + r)")
-chapter.shown("tp4-step-share", FIRST.share("tp"), percent(1))
-chapter.shown("tp8-step-share", TEXTBOOK.share("tp"), percent(1))
-chapter.claim("8b-tp2-share", SMALL.share("tp"))
+chapter.shown("tp4-step-share", share(FIRST, "tp"), percent(1))
+chapter.shown("tp8-step-share", share(TEXTBOOK, "tp"), percent(1))
+chapter.claim("8b-tp2-share", share(SMALL, "tp"))
 
 # What the law does not say: shares, and h alone.
-four, eight = (RATIO.xreplace({v.tp: sp.Integer(of.plan.tp)}) for of in (FIRST, TEXTBOOK))
+four, eight = (RATIO.xreplace({v.tp: sp.Integer(of.tp)}) for of in (FIRST, TEXTBOOK))
 grown = chapter.claim("seven-thirds", q(sp.cancel(eight / four), one, "(8 - 1)/(4 - 1)"), "exact")
 over = [of["tp"].value / of["compute"].value for of in (FIRST, TEXTBOOK)]
 chapter.require(
     "seven-thirds-plans", holds=bool(over[1] / over[0] == grown.value), because="TP/compute"
 )
 chapter.claim("ex1-share", q(tp8.value / tp4.value, one, "share at 8 / share at 4", a=tp8, b=tp4))
-coefficient8 = SMALL.of(COEFFICIENT, one, "coefficient")
+coefficient8 = SMALL.value(COEFFICIENT, one, "coefficient")
 chapter.claim(
     "tp-inverse-h",
     q(coefficient8.value / coefficient.value, one, "8B/70B", a=coefficient8, b=coefficient),
@@ -112,8 +112,8 @@ chapter.require(
     because="of what is missing to a factor of 2, attention is the larger part",
 )
 for size, of in (("8b", SMALL), ("70b", FIRST)):
-    chapter.shown(f"attention-share-{size}", of.of(v.f_A / v.f_L, one, "f_A/f_L"), percent(1))
-twelve = FIRST.of((v.f_L - v.f_A) / (12 * v.D**2), flop, "c")
+    chapter.shown(f"attention-share-{size}", of.value(v.f_A / v.f_L, one, "f_A/f_L"), percent(1))
+twelve = FIRST.value((v.f_L - v.f_A) / (12 * v.D**2), flop, "c")
 chapter.shown("f-layer-12h2c", twelve, decimals(2), unit="")
 
 # The volume of an all-reduce per card.
@@ -135,13 +135,13 @@ chapter.holds(
 DEGREES = np.arange(1, 9)
 
 
-def curve(of: Costed) -> np.ndarray:
+def curve(plan: Plan) -> np.ndarray:
     """Percent of a layer's time that tensor communication takes, at each degree."""
-    r = (DEGREES - 1) * float(of.of(COEFFICIENT).value)
+    r = (DEGREES - 1) * float(plan.value(COEFFICIENT).value)
     return 100 * r / (1 + r)
 
 
-long = priced(LONGER[64].task, 8, 4, 2, 1)
+long = at(LONGER[64], 8, 4, 2)
 chapter.plot(
     "tensor-share",
     Plot(

@@ -10,7 +10,7 @@ from derive.book.cards import MeshDrawing
 from derive.notation import symbols as v
 from derive.plan.mesh import ORDERS, Mesh, from_outside_in, mesh, ordered
 
-from .common import FOUND, STEP, at, chapter, h100, whole
+from .common import FOUND, STEP, at, chapter, h100, share, whole
 
 node = chapter.given("node-cards", h100.quantity("scaleup_chips"), cite="NB")
 NODE = int(node.value)
@@ -116,10 +116,10 @@ passes = sp.cancel(
     STEP.term("t_tp").expr * v.W_tp * v.tp / (v.tp - 1) / (2 * v.e * v.T_r * v.b_seq * v.D * v.L_p)
 )
 chapter.claim("tp-collectives", number(sp.Rational(passes), status="derived"), "exact")
-most = max(int(found.degrees[0].max()) for found in FOUND.values())
+most = max(int(found[v.tp].max()) for found in FOUND.values())
 chapter.require("tp-at-most-node", most, "<=", NODE)
 across, inside = at(FOUND["70b-64-8k"], 8, 2, 1), at(FOUND["70b-64-8k"], 4, 2, 2)
-exposed = chapter.shown("cp-not-hidden-short", across.share("cp"), percent(1))
+exposed = chapter.shown("cp-not-hidden-short", share(across, "cp"), percent(1))
 chapter.require("cp-hidden-inside", inside["cp"].value, "==", 0)
 dp_parts = STEP.term("dp").expr.free_symbols
 chapter.require(

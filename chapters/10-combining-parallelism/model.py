@@ -6,15 +6,15 @@ import sympy as sp
 
 from derive import number
 from derive.book import binary, decimals, percent
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
-from derive.plan.exact import exact
-from derive.plan.found import Found
+from derive.plan.search import Ranking
+from derive.solve.compiled import exactly
 from derive.solve.recomputation import recomputation
 
-from .common import FOUND, STEP, Costed, chapter, llama8, llama70, ranked
+from .common import FOUND, STEP, Plan, chapter, llama8, llama70, ranked
 
 
 def defined(symbol: sp.Symbol) -> sp.Rel:
@@ -80,7 +80,7 @@ chapter.given("peak", bound[v.C], cite="NB")
 chapter.given("efficiency", bound[v.eta], cite="NB")
 chapter.given("nvlink", bound[v.W_node], cite="NB")
 chapter.given("net", bound[v.W_dcn], cite="NB")
-recomputed_bytes = ranked("70b-64-8k", 1).of(v.a_0 * v.tp / (v.T_r * v.b_seq * v.D), byte)
+recomputed_bytes = ranked("70b-64-8k", 1).value(v.a_0 * v.tp / (v.T_r * v.b_seq * v.D), byte)
 chapter.claim("recomputed-2", recomputed_bytes, "exact")
 budget = chapter.claim(
     "memory-limit", (bound[v.mu] * bound[v.M_hbm]).named("budget", byte), "exact"
@@ -125,9 +125,9 @@ chapter.require(
     "batch-identity",
     holds=bool(
         all(
-            found.task.batch % int(d * b) == 0
+            found.task.batch % (d * b) == 0
             for found in FOUND.values()
-            for d, b in found.degrees[3:5].T.tolist()
+            for d, b in zip(found[v.dp].tolist(), found[v.b_seq].tolist(), strict=True)
         )
         and whole_batch.rhs.xreplace({v.n_mb: STEP.term("n_mb").expr}) == v.B_seq
     ),
@@ -138,14 +138,14 @@ for axis, degrees in (("tp", grid.space.tp), ("cp", grid.space.cp), ("pp", grid.
     chapter.claim(f"grid-{axis}", number(max(degrees), status="derived"), "exact")
 
 
-def links(of: Costed) -> bool:
+def links(plan: Plan) -> bool:
     """Whether each group has NVLink just where it and the axes inside it fit a node."""
     spans, inside = {}, 1
     for degree, link in ((v.tp, v.W_tp), (v.cp, v.W_cp), (v.dp, v.W_dp), (v.pp, v.W_pp)):
-        inside *= of.numbers[degree]
+        inside *= plan.numbers[degree]
         spans[link] = inside
-    fast = {link: of.numbers[link] == of.numbers[v.W_node] for link in spans}
-    return fast == {link: span <= of.numbers[v.n_node] for link, span in spans.items()}
+    fast = {link: plan.numbers[link] == plan.numbers[v.W_node] for link in spans}
+    return fast == {link: span <= plan.numbers[v.n_node] for link, span in spans.items()}
 
 
 every = [ranked(key, rank) for key in ("70b-64-8k", "8b-8-8k") for rank in range(1, 17)]
@@ -172,10 +172,10 @@ chapter.require(
 )
 
 
-def powers_only(found: Found) -> bool:
+def powers_only(ranking: Ranking) -> bool:
     """Whether whole degrees that fit are all in the grid: cards that are a power of two split into
     powers of two, at most a node, the least chunk and the layers allow no others."""
-    task, space = found.task, found.space
+    task, space = ranking.task, ranking.space
     cards = task.cards
     longest = max(1, task.seq // task.counts.least_chunk)
     stages = [p for p in range(1, cards + 1) if cards % p == 0 and task.counts.layers % p == 0]
@@ -198,20 +198,20 @@ BY_SHAPE = step_model(step_assumptions("notebook+saved_tensors")).term("a_1").ex
 kept = BY_SHAPE.xreplace({v.e_32: sp.S.Zero}) * v.tp / (v.T_r * v.b_seq * v.D)
 for size, key in (("70b", "70b-64-8k"), ("8b", "8b-8-8k")):
     chapter.shown(
-        f"activation-{size}", ranked(key, 1).of(sp.cancel(kept), byte), decimals(1), unit=""
+        f"activation-{size}", ranked(key, 1).value(sp.cancel(kept), byte), decimals(1), unit=""
     )
 
 # The ceiling, and the least recomputation.
 highest = max((found.plan(1).mfu, key) for key, found in FOUND.items())
 best = ranked(highest[1], 1)
-chapter.require("search-maximum-mfu", best.mfu, "<", bound[v.eta])
-chapter.shown("search-maximum-mfu-value", best.mfu, percent(1))
+chapter.require("search-maximum-mfu", best["mfu"], "<", bound[v.eta])
+chapter.shown("search-maximum-mfu-value", best["mfu"], percent(1))
 
 
-def one_layer_fewer(of: Costed) -> bool:
+def one_layer_fewer(plan: Plan) -> bool:
     """Whether a plan that recomputes would not fit with one recomputed layer fewer."""
-    fewer = {**of.numbers, v.L_r: of.numbers[v.L_r] - 1}
-    return exact(STEP.memory_bytes, fewer) > of.task.budget >= of.plan.memory_bytes
+    fewer = {**plan.numbers, v.L_r: plan.numbers[v.L_r] - 1}
+    return exactly(STEP.memory_bytes, fewer) > plan.task.budget >= plan.memory_bytes
 
 
 chapter.require(

@@ -12,7 +12,7 @@ from derive.notation.units import one, token
 from derive.plan.mesh import mesh, regrouped
 
 from .common import LONG as LONG_TOKENS
-from .common import PADDED_405, at, chapter, llama405, pc, q, whole
+from .common import PADDED_405, at, chapter, llama405, pc, q, rank_of, share, whole
 from .common import SHORT as SHORT_TOKENS
 from .layout import NODE
 from .reading import bubble
@@ -64,11 +64,11 @@ chapter.require(
 theirs = at(PADDED_405, 8, 1, 16)
 chapter.claim("padded-layers", theirs.known[v.L], "exact")
 chapter.shown("padded-parameters", PADDED_405.task.values[v.P], si(3))
-chapter.shown("padded-mfu", theirs.mfu, percent())
-chapter.shown("padded-bubble", theirs.share("bubble"), percent())
-place = PADDED_405.rank(8, 1, 16)
+chapter.shown("padded-mfu", theirs["mfu"], percent())
+chapter.shown("padded-bubble", share(theirs, "bubble"), percent())
+place = rank_of(PADDED_405, 8, 1, 16)
 chapter.claim("padded-rank", known(place, "rank"), "rank")
-wider = [PADDED_405.rank(8, 1, pp) for pp in (8, 4)]
+wider = [rank_of(PADDED_405, 8, 1, pp) for pp in (8, 4)]
 counts = PADDED_405.task.batch
 chapter.require(
     "pp-has-to-reach-16",
@@ -76,7 +76,7 @@ chapter.require(
     because="plans with DP 256 and 512 that divide the batch, and their ranks",
 )
 top = PADDED_405.plan(1)
-flat = PADDED_405.plan(PADDED_405.rank(top.tp, 1, top.pp))
+flat = at(PADDED_405, top.tp, 1, top.pp)
 chapter.require(
     "padded-context-two",
     holds=bool(
@@ -93,13 +93,13 @@ chapter.table(
         [
             whole(rank),
             *(whole(x) for x in (p.tp, p.cp, p.pp, p.dp)),
-            pc(q(p.mfu), 1),
-            pc(q(p.share("bubble"))),
+            pc(p["mfu"], 1),
+            pc(share(p, "bubble")),
         ]
         for rank, p in enumerate(PADDED_405.plans(place), 1)
     ],
 )
-ratio = chapter.shown("micro-per-stage", FIRST.of(v.n_mb / v.pp, one, "m/p"))
+ratio = chapter.shown("micro-per-stage", FIRST.value(v.n_mb / v.pp, one, "m/p"))
 chapter.require(
     "micro-much-larger",
     holds=bool(ratio.value >= 10 and sequences.value // SHORT["dp"] == SHORT["pp"]),

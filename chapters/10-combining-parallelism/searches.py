@@ -9,7 +9,7 @@ from derive.notation import units
 from derive.plan.report import NAMES as PART_NAMES
 from derive.plan.report import SMALLEST_SHARE
 
-from .common import CASES, FOUND, Costed, chapter, pc, whole
+from .common import CASES, FOUND, Plan, chapter, pc, rank_of, ranked, share, whole
 
 TITLES = {
     "70b-64-8k": "70B, 64 cards, 8K sequences, 4M tokens a step",
@@ -35,40 +35,38 @@ ALSO: dict[str, dict[int, tuple[int, int, int]]] = {
     "70b-1024-8k-16m": {},
 }
 RANKS = {
-    key: {1: 1, 2: 2, 3: 3, **{name: FOUND[key].rank(*d) for name, d in ALSO[key].items()}}
+    key: {1: 1, 2: 2, 3: 3, **{name: rank_of(FOUND[key], *d) for name, d in ALSO[key].items()}}
     for key in CASES
 }
-PLANS: dict[tuple[str, int], Costed] = {
-    (key, name): Costed(FOUND[key].task, FOUND[key].plan(rank))
-    for key, ranks in RANKS.items()
-    for name, rank in ranks.items()
+PLANS: dict[tuple[str, int], Plan] = {
+    (key, name): ranked(key, rank) for key, ranks in RANKS.items() for name, rank in ranks.items()
 }
 FIRST = PLANS["70b-64-8k", 1]
 
 
-def where(of: Costed) -> Cell:
+def where(plan: Plan) -> Cell:
     """The shares of the step from half a percent up, in words."""
     said: list[Cell] = []
-    for name in of.plan.parts:
-        if of.plan.share(name) >= SMALLEST_SHARE:
-            said += [f"{', ' if said else ''}{PART_NAMES[name]} ", pc(of.share(name))]
+    for name in plan.parts:
+        if plan.share(name) >= SMALLEST_SHARE:
+            said += [f"{', ' if said else ''}{PART_NAMES[name]} ", pc(share(plan, name))]
     return tuple(said)
 
 
-def row(rank: int, of: Costed) -> list[Cell]:
+def row(rank: int, plan: Plan) -> list[Cell]:
     """One plan for a table."""
-    plan = of.plan
     redone: Cell = "none"
     if plan.recomputed_layers:
         redone = (whole(plan.recomputed_layers), " of ", whole(plan.layers_per_stage))
     degrees = [whole(x) for x in (rank, plan.tp, plan.cp, plan.pp, plan.dp)]
-    return [*degrees, pc(of.mfu, 1), cell(of.memory, binary(2), unit=True), redone, where(of)]
+    memory = cell(plan["memory"], binary(2), unit=True)
+    return [*degrees, pc(plan["mfu"], 1), memory, redone, where(plan)]
 
 
 HEADER = (
     "Rank | TP | CP | PP | DP | MFU | Memory | Recomputed layers of a stage | Share of the step"
 )
-PARTS = tuple(PLANS["70b-64-8k", 1].plan.parts)
+PARTS = tuple(PLANS["70b-64-8k", 1].parts)
 for key, ranks in RANKS.items():
     found = FOUND[key]
     chapter.shown(f"out-{key}-fit", number(found.fit, status="derived"))
@@ -76,10 +74,9 @@ for key, ranks in RANKS.items():
     length = number(found.task.seq, units.token / units.sequence, "length")
     chapter.shown(f"out-{key}-tokens", (batch * length).named("B"))
     for name in ranks:
-        chapter.shown(f"out-{key}-rank{name}", PLANS[key, name].mfu, percent(1))
-    ranked = {rank: PLANS[key, name] for name, rank in sorted(ranks.items(), key=lambda x: x[1])}
-    chapter.table(f"plans-{key}", HEADER, [row(*one) for one in ranked.items()], "rrrrrrrll")
-    shown = {rank: of.plan for rank, of in ranked.items()}
+        chapter.shown(f"out-{key}-rank{name}", PLANS[key, name]["mfu"], percent(1))
+    shown = {rank: PLANS[key, name] for name, rank in sorted(ranks.items(), key=lambda x: x[1])}
+    chapter.table(f"plans-{key}", HEADER, [row(*one) for one in shown.items()], "rrrrrrrll")
     bars = Bars(
         TITLES[key],
         "seconds of a step",
@@ -99,7 +96,7 @@ chapter.require(
     ),
     because="steps of ranks 2 and 3, and the order of enumeration",
 )
-flat = [PLANS[place].plan for place in PLANS if PLANS[place].plan.pp == 1]
+flat = [plan for plan in PLANS.values() if plan.pp == 1]
 chapter.require(
     "zero-noise",
     holds=bool(len(flat) > 3 and all(plan.parts["imbalance"] == 0 for plan in flat)),

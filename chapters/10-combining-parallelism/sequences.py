@@ -9,7 +9,21 @@ from derive.book import percent
 from derive.notation import symbols as v
 from derive.notation.units import byte, layer, one
 
-from .common import FOUND, LONGER, MORE_CARDS, STEP, Costed, at, chapter, n, pc, q, whole
+from .common import (
+    FOUND,
+    LONGER,
+    MORE_CARDS,
+    STEP,
+    Plan,
+    at,
+    chapter,
+    n,
+    pc,
+    q,
+    rank_of,
+    share,
+    whole,
+)
 from .searches import PLANS
 
 found = FOUND["70b-64-128k"]
@@ -37,8 +51,8 @@ chapter.table(
     "Stages, at `TP8 CP1` | Rank | Layers of a stage | Recomputed layers of a stage | MFU",
     [
         [
-            whole(pp), whole(found.rank(8, 1, pp)), whole(plan.layers_per_stage),
-            whole(plan.recomputed_layers), pc(q(plan.mfu), 1),
+            whole(pp), whole(rank_of(found, 8, 1, pp)), whole(plan.layers_per_stage),
+            whole(plan.recomputed_layers), pc(plan["mfu"], 1),
         ]
         for pp, plan in sorted(without.items())
     ],
@@ -46,43 +60,50 @@ chapter.table(
 best, flat, alone = PLANS["70b-64-128k", 1], PLANS["70b-64-128k", 6], PLANS["70b-64-128k", 3]
 
 
-def kept(of: Costed) -> Quantity:
+def points(a: Quantity, b: Quantity) -> Quantity:
+    """The percentage points by which a share is above another."""
+    return q(100 * (a.value - b.value), one, "100 (a - b)", a=a, b=b)
+
+
+def kept(plan: Plan) -> Quantity:
     """The activations of all micro-batches in flight if nothing were recomputed."""
-    return of.of(v.a_1 * v.L_p * v.n_fly, byte, "activations")
+    return plan.value(v.a_1 * v.L_p * v.n_fly, byte, "activations")
 
 
 quarter = kept(best).value / kept(flat).value
 chapter.claim(
     "acts-quarter", q(quarter, one, "with CP 4/without", a=kept(best), b=kept(flat)), "exact"
 )
-both = chapter.claim("layers-in-flight", best.of(v.L_p * v.n_fly, name="layers"), "exact")
-chapter.require("layers-in-flight-both", both, "==", flat.of(v.L_p * v.n_fly, name="layers"))
-chapter.claim("rc-24-40", best.redo, "exact")
+both = chapter.claim("layers-in-flight", best.value(v.L_p * v.n_fly, name="layers"), "exact")
+chapter.require("layers-in-flight-both", both, "==", flat.value(v.L_p * v.n_fly, name="layers"))
+chapter.claim("rc-24-40", best["L_r"], "exact")
 # A last stage has one micro-batch in flight, and would recompute less.
-ends = best.of(STEP.term("L_r").expr.xreplace({v.n_fly: sp.S.One}), layer, "last stage")
+ends = best.value(STEP.term("L_r").expr.xreplace({v.n_fly: sp.S.One}), layer, "last stage")
 chapter.shown("redo-last", ends, unit="")
-chapter.given("rc-of-40", number(best.plan.layers_per_stage, layer, status="derived"))
-gain = q(100 * (best.mfu.value - flat.mfu.value), one, "100 (a - b)", a=best.mfu, b=flat.mfu)
-chapter.claim("points-2.6", gain)
-own = q(100 * (alone.mfu.value - flat.mfu.value), one, "100 (a - b)", a=alone.mfu, b=flat.mfu)
-chapter.claim("points-cp-alone", own)
-redone = chapter.shown("recompute-without", flat.share("recompute"), percent())
-chapter.shown("recompute-with", best.share("recompute"), percent())
+chapter.given("rc-of-40", number(best.layers_per_stage, layer, status="derived"))
+chapter.claim("points-2.6", points(best["mfu"], flat["mfu"]))
+chapter.claim("points-cp-alone", points(alone["mfu"], flat["mfu"]))
+redone = chapter.shown("recompute-without", share(flat, "recompute"), percent())
+chapter.shown("recompute-with", share(best, "recompute"), percent())
 chapter.require(
     "cp-trades",
     holds=bool(
-        best["cp"].value == flat["cp"].value == 0 and best.share("recompute").value < redone.value
+        best["cp"].value == flat["cp"].value == 0 and share(best, "recompute").value < redone.value
     ),
     because="exposed ring and recomputation of both plans",
 )
 faster = q(
-    1 - best.seconds.value / flat.seconds.value, one, "1 - a/b", a=best.seconds, b=flat.seconds
+    1 - best["seconds"].value / flat["seconds"].value,
+    one,
+    "1 - a/b",
+    a=best["seconds"],
+    b=flat["seconds"],
 )
 chapter.shown("step-falls", faster, percent(1))
 
 # More cards, the same 32 sequences of 128K.
-firsts = {cards: Costed(of.task, of.plan(1)) for cards, of in LONGER.items()}
-degrees = [of.plan.cp for of in firsts.values()]
+firsts = {cards: of.plan(1) for cards, of in LONGER.items()}
+degrees = [of.cp for of in firsts.values()]
 chapter.require(
     "more-cards-more-cp",
     holds=bool(degrees == [4, 8, 4, 4, 4]),
@@ -93,8 +114,8 @@ chapter.table(
     "Cards | TP | CP | PP | DP | Recomputed layers of a stage | Layers of a stage | MFU",
     [
         [
-            *(whole(x) for x in (cards, of.plan.tp, of.plan.cp, of.plan.pp, of.plan.dp)),
-            n(of.redo), whole(of.plan.layers_per_stage), pc(of.mfu, 1),
+            *(whole(x) for x in (cards, of.tp, of.cp, of.pp, of.dp)),
+            n(of["L_r"]), whole(of.layers_per_stage), pc(of["mfu"], 1),
         ]
         for cards, of in firsts.items()
     ],
@@ -102,24 +123,24 @@ chapter.table(
 
 chapter.claim("sequences-32", LONGER[64].task.values[v.B_seq], "exact")
 deep = {cards: at(LONGER[cards], 8, 8, 2) for cards in MORE_CARDS}
-chapter.claim("ring-exposed-128", deep[128].share("cp"))
-chapter.claim("bubble-128", deep[128].share("bubble"))
-chapter.claim("bubble-256", deep[256].share("bubble"))
+chapter.claim("ring-exposed-128", share(deep[128], "cp"))
+chapter.claim("bubble-128", share(deep[128], "bubble"))
+chapter.claim("bubble-256", share(deep[256], "bubble"))
 shallow = {cards: at(LONGER[cards], 8, 4, 1) for cards in MORE_CARDS}
 chapter.holds(
     (
         "first-at-128",
-        LONGER[128].rank(8, 8, 2) == 1 and deep[128]["cp"].value > 0,
+        rank_of(LONGER[128], 8, 8, 2) == 1 and deep[128]["cp"].value > 0,
         "the first plan at 128 cards, and its exposed ring",
     ),
     (
         "first-from-256",
-        all(LONGER[n].rank(8, 4, 1) == 1 for n in (256, 512, 1024))
+        all(rank_of(LONGER[n], 8, 4, 1) == 1 for n in (256, 512, 1024))
         and all(of["bubble"].value == 0 for of in shallow.values()),
         "the first plan from 256 cards on has no bubble",
     ),
 )
-utilised = [of.mfu for of in shallow.values()]
+utilised = [of["mfu"] for of in shallow.values()]
 chapter.claim("no-pipeline-45", min(utilised, key=lambda of: of.value))
 chapter.require(
     "no-pipeline-stays",
@@ -131,11 +152,10 @@ chapter.require(
 
 # A small model.
 first, data = PLANS["8b-8-8k", 1], PLANS["8b-8-8k", 4]
-ahead = q(100 * (first.mfu.value - data.mfu.value), one, "100 (a - b)", a=first.mfu, b=data.mfu)
-chapter.claim("points-5", ahead)
-chapter.claim("rc-9", data.redo, "exact")
+chapter.claim("points-5", points(first["mfu"], data["mfu"]))
+chapter.claim("rc-9", data["L_r"], "exact")
 
 # The logits that the search leaves out.
 logits = FOUND["70b-64-8k"]
 plan = at(logits, 8, 1, 1)
-chapter.claim("logits-4gb", plan.of(v.T * v.V * v.e_32, byte, "logits"))
+chapter.claim("logits-4gb", plan.value(v.T * v.V * v.e_32, byte, "logits"))

@@ -6,20 +6,20 @@ from fractions import Fraction
 
 from derive import Quantity, number
 from derive.book import decimals
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.cost.memory import chip_parameters
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
-from derive.plan.exact import exact
+from derive.solve.compiled import exactly
 
 from .common import STEP, chapter, n, q, whole
 from .searches import PLANS
 
 # Computation: the embedding is looked up, the head is multiplied.
 slowest = PLANS["70b-64-8k", 3]
-last = slowest.of((v.t_slow - v.t_redo) / v.t_1, flop, "last stage")
-others = slowest.of(v.L_p * v.f_L, flop, "other stages")
+last = slowest.value((v.t_slow - v.t_redo) / v.t_1, flop, "last stage")
+others = slowest.value(v.L_p * v.f_L, flop, "other stages")
 chapter.require("first-last-compute-more", last, ">", others)
 
 # Memory of each of eight stages: TP4 CP2 PP8 DP1, with the parameters where they are.
@@ -29,15 +29,15 @@ LOGITS = step_model("notebook+logits").term("M_logits").expr
 
 def stage(index: int) -> Fraction:
     """The bytes of a card of the stage: states, activations in flight, and logits on the last."""
-    last = slowest.plan.pp - 1
+    last = slowest.pp - 1
     table = NUMBERS[v.V] * NUMBERS[v.D]
-    layers = (NUMBERS[v.P] - NUMBERS[v.n_V] * table) / slowest.plan.pp
-    here = (layers + table * (index in (0, last))) / slowest.plan.tp
-    states = exact(STEP.term("M_states").expr, {**NUMBERS, v.psi: here})
+    layers = (NUMBERS[v.P] - NUMBERS[v.n_V] * table) / slowest.pp
+    here = (layers + table * (index in (0, last))) / slowest.tp
+    states = exactly(STEP.term("M_states").expr, {**NUMBERS, v.psi: here})
     # Under 1F1B a stage has as many micro-batches in flight as stages follow, and its own.
-    flying = Fraction(slowest.plan.pp - index)
-    acts = exact(STEP.term("activations").expr, {**NUMBERS, v.n_fly: flying})
-    logits = exact(LOGITS, NUMBERS) if index == last else 0
+    flying = Fraction(slowest.pp - index)
+    acts = exactly(STEP.term("activations").expr, {**NUMBERS, v.n_fly: flying})
+    logits = exactly(LOGITS, NUMBERS) if index == last else 0
     return states + acts + logits
 
 
@@ -62,7 +62,7 @@ chapter.table(
 def fullest(pp: int) -> Quantity:
     """The first stage's parameters against those of an average stage."""
     known = {**NUMBERS, v.tp: 1, v.pp: pp}
-    over = exact(chip_parameters(FULL), known) / exact(chip_parameters(NOTEBOOK), known)
+    over = exactly(chip_parameters(FULL), known) / exactly(chip_parameters(NOTEBOOK), known)
     return q(over, one, "fullest stage/(P/p)", P=slowest.known[v.P], p=number(pp))
 
 

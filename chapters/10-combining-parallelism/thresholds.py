@@ -20,7 +20,7 @@ from derive import (
 from derive.book import ceiling, cell
 from derive.book.tables import Cell
 from derive.notation import symbols as v
-from derive.solve.limit import LimitThreshold
+from derive.solve.threshold import Threshold
 
 from .common import FOUND, chapter, h100, llama8, llama70, n, pc, q, whole
 from .layout import NODE
@@ -31,7 +31,7 @@ NET, NVLINK = BOUND[v.W_dcn], BOUND[v.W_node]
 SPLIT = "notebook+ring_tensor"
 
 
-def on(of: LimitThreshold, **values: object) -> Quantity:
+def on(of: Threshold, **values: object) -> Quantity:
     """The number of a threshold for 70B on H100s, with degrees and shares by symbol name."""
     return of.on(h100, llama70, **values).quantity
 

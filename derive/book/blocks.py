@@ -3,35 +3,96 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 from derive import facts
-from derive.book.figures import told
-from derive.book.formulas import Condition, Derivation
-from derive.book.ledger import Ledger
+from derive.book.figures import Figure
 from derive.book.marks import plain
 from derive.book.tables import aligned
-from derive.facts import Reading
+from derive.facts.tree import told
 from derive.notation import tex
+from derive.notation.errors import DeriveError, quoted
 from derive.notation.symbols import vocabulary
+from derive.solve.derivation import prove
 
-LATE = "\ue004"
 _MATH = re.compile(r"\$`([^`]*)`\$|^```math\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 _TOKEN_END = r"(?![A-Za-z_])"
 
 
-def condition(of: Condition, reading: str, ledger: Ledger, line: int) -> str:
-    """A condition: anchor, formula, number and the one-sentence reading, which is prose."""
-    above = f'<a id="{of.anchor}"></a>\n\n{tex.block(of.latex)}\n\n**({of.number})**'
-    label = f" *{of.label}.*" if of.label else ""
-    return ledger.mark("condition", of.name, above, line) + f"{label} {reading.strip()}"
+# --- formulas and derivations
 
 
-def derivation(of: Derivation) -> str:
-    """The steps, numbered, each with its words and its formula at the left margin."""
-    return "\n\n".join(
-        f"**{number}.** {step.words.strip()}\n\n{tex.block(step.latex)}"
-        for number, step in enumerate(of.steps, 1)
-    )
+class StepLike(Protocol):
+    """A step of a derivation: what is claimed, in words and as a formula."""
+
+    @property
+    def words(self) -> str: ...
+
+    @property
+    def latex(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula under a name; a condition has a number, "6.2", and may have a label."""
+
+    name: str
+    latex: str
+    number: str = ""
+    label: str = ""
+
+    @property
+    def anchor(self) -> str:
+        return f"condition-{self.number.replace('.', '-')}"
+
+
+def condition(formula: Formula) -> tuple[str, str]:
+    """A condition: anchor, formula and number, and the label that goes before its reading."""
+    number = f"**({formula.number})**"
+    above = f'<a id="{formula.anchor}"></a>\n\n{tex.block(formula.latex)}\n\n{number}'
+    return above, f" *{formula.label}.*" if formula.label else ""
+
+
+def steps_of(steps: Sequence[StepLike]) -> tuple[StepLike, ...]:
+    """The steps as a tuple; raises DeriveError where there are none, or one has no words or TeX."""
+    listed = tuple(steps)
+    if not listed:
+        raise DeriveError("a derivation without steps")
+    for step in listed:
+        parts = (getattr(step, "words", None), getattr(step, "latex", None))
+        if not all(isinstance(part, str) for part in parts):
+            raise DeriveError(f"expected a step with words and latex, found {quoted(step)}")
+    return listed
+
+
+def derivation(name: str, steps: Sequence[StepLike]) -> str:
+    """The steps, numbered, each with its words and its formula at the left margin.
+
+    Each is proved again; raises ProofError naming the derivation and the step.
+    """
+    lines = []
+    for number, step in enumerate(steps, 1):
+        try:
+            prove(cast(Any, step))
+        except DeriveError as error:
+            raise type(error)(f"{name}, step {number}: {error}") from None
+        lines.append(f"**{number}.** {step.words.strip()}\n\n{tex.block(step.latex)}")
+    return "\n\n".join(lines)
+
+
+# --- closing blocks
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """What a document prints in place of a figure, where, and why it is wrong."""
+
+    figure: str
+    printed: str
+    reason: str
+    place: str
 
 
 def anchor(key: str) -> str:
@@ -39,37 +100,27 @@ def anchor(key: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", key.lower())
 
 
-def late(name: str) -> str:
-    """What stands for a block that depends on the whole chapter until `completed`."""
-    return f"{LATE}{name}{LATE}"
-
-
-def completed(raw: str, ledger: Ledger) -> str:
-    """The rendering with its late blocks; sources come last, since others may cite."""
-    for name, made in (("errata", errata), ("notation", notation), ("sources", sources)):
-        if late(name) in raw:
-            raw = raw.replace(late(name), made(ledger, raw))
-    return raw
-
-
-def overrides(ledger: Ledger) -> str:
-    """A table of the readings used in place of those of the chapter's profile."""
-    chapter = ledger.chapter
+def overrides(profile: str, chips: Iterable[facts.Chip], cited: dict[str, None]) -> str:
+    """A table of the readings used in place of those of the profile; notes what it cites."""
     rows = []
-    for chip in chapter.chips:
+    for chip in chips:
         for change in chip.overrides:
-            before = _reading(chip, change.key, change.before, ledger)
-            after = _reading(chip, change.key, change.after, ledger)
-            row = [chip.title, change.key.replace("_", " "), after, before]
+            readings = [
+                _reading(chip, change.key, reading, cited)
+                for reading in (change.after, change.before)
+            ]
+            row = [chip.title, change.key.replace("_", " "), *readings]
             if row not in rows:
                 rows.append(row)
     if not rows:
-        return f"This chapter reads its facts under the profile `{chapter.profile}` throughout."
-    head = f"Facts are read under the profile `{chapter.profile}`, except:\n\n"
+        return f"This chapter reads its facts under the profile `{profile}` throughout."
+    head = f"Facts are read under the profile `{profile}`, except:\n\n"
     return head + aligned(["Chip", "Fact", "Used here", "Profile's reading"], rows, "llll")
 
 
-def _reading(chip: facts.Chip, key: str, reading: Reading | None, ledger: Ledger) -> str:
+def _reading(
+    chip: facts.Chip, key: str, reading: facts.Reading | None, cited: dict[str, None]
+) -> str:
     if reading is None:
         return "none"
     if isinstance(reading.value, tuple):
@@ -78,35 +129,34 @@ def _reading(chip: facts.Chip, key: str, reading: Reading | None, ledger: Ledger
         value = told(chip.fact(key).quantity(reading))
     if not reading.source:
         return f"{value} ({reading.status})"
-    ledger.cited.setdefault(reading.source)
+    cited.setdefault(reading.source)
     return f"{value} [[{reading.source}](#{anchor(reading.source)})]"
 
 
-def errata(ledger: Ledger, raw: str) -> str:
-    """A table of what documents print, what is derived, and why they differ."""
-    chapter = ledger.chapter
-    if not chapter.errata:
-        return "None are known."
+def errata(
+    listed: Iterable[Erratum], figures: Mapping[str, Figure], words: Mapping[str, str]
+) -> str:
+    """A table of what documents print, what is derived, and why they differ; `words` are those in
+    which the chapter prints a figure."""
     rows = []
-    for found in chapter.errata:
-        figure = chapter.figures[found.figure]
+    for erratum in listed:
+        figure = figures[erratum.figure]
         if figure.kind == "shown":
             right = figure.text()[0]
         else:
-            right = ledger.words.get(found.figure, "")
+            right = words.get(erratum.figure, "")
             right = right or (told(figure.quantity) if figure.quantity is not None else "")
-        rows.append([found.place, found.printed, right, found.reason])
+        rows.append([erratum.place, erratum.printed, right, erratum.reason])
+    if not rows:
+        return "None are known."
     return aligned(["Place", "Printed", "Derived", "Why"], rows, "llll")
 
 
-def sources(ledger: Ledger, raw: str) -> str:
-    """A list of what is cited, in the order of the catalogue."""
-    wanted = dict(ledger.cited)
-    for figure in ledger.chapter.figures.values():
-        wanted |= dict.fromkeys(figure.cite)
+def sources(cited: Collection[str]) -> str:
+    """A list of the sources of those keys, in the order of the catalogue."""
     lines = []
     for source in facts.sources():
-        if source.key in wanted:
+        if source.key in cited:
             title = f"[{source.title}]({source.address})" if source.address else source.title
             dated = "" if source.dated == "undated" else f", {source.dated}"
             lines.append(
@@ -116,12 +166,9 @@ def sources(ledger: Ledger, raw: str) -> str:
     return "\n".join(lines) if lines else "Nothing is cited."
 
 
-def notation(ledger: Ledger, raw: str) -> str:
-    """A table of the symbols in the chapter's formulas, in the order of the vocabulary."""
-    text = plain(raw)
-    formulas = " ".join(inline or block for inline, block in _MATH.findall(text))
-    rows = []
-    remaining = formulas
+def notation(raw: str) -> str:
+    """A table of the symbols in the formulas of a rendering, in the order of the vocabulary."""
+    remaining = " ".join(inline or block for inline, block in _MATH.findall(plain(raw)))
     known = list(vocabulary().values())
     seen = set()
     # Longest first, so that W is not found inside W_{dcn}; each find is taken out.
@@ -133,9 +180,11 @@ def notation(ledger: Ledger, raw: str) -> str:
         if pattern.search(remaining):
             seen.add(entry.symbol.name)
             remaining = pattern.sub(" ", remaining)
-    for entry in known:
-        if entry.symbol.name in seen:
-            rows.append([tex.inline(entry.tex), entry.gloss, entry.unit.words()])
+    rows = [
+        [tex.inline(entry.tex), entry.gloss, entry.unit.words()]
+        for entry in known
+        if entry.symbol.name in seen
+    ]
     if not rows:
         return "The chapter has no formulas."
     return aligned(["Symbol", "Meaning", "Unit"], rows, "lll")

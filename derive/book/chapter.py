@@ -9,16 +9,17 @@ from typing import Any
 
 from derive import facts
 from derive.book import tables
+from derive.book.blocks import Erratum, Formula, StepLike, steps_of
 from derive.book.cards import MeshDrawing
-from derive.book.claims import CLAIM_RULES
+from derive.book.claims import CLAIM_RULES, holds
 from derive.book.figures import Figure, compared, quantity_of
-from derive.book.formulas import Condition, Derivation, Formula, StepLike, latex_of, steps_of
 from derive.book.marks import checked
-from derive.book.plots import Bars, Drawing, Plot
+from derive.book.plots import Bars, Drawable, Plot
 from derive.book.tables import Cell, Table
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.printed import Rule, integer
 from derive.notation.quantity import Quantity
+from derive.notation.tex import latex_of
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 _REQUIRED: Any = object()
@@ -26,21 +27,11 @@ INTEGER = integer()
 
 
 @dataclass(frozen=True)
-class Erratum:
-    """What a document prints in place of a figure, where, and why it is wrong."""
-
-    figure: str
-    printed: str
-    reason: str
-    place: str
-
-
-@dataclass(frozen=True)
 class Picture:
     """A plot under a name, with the text that stands for it."""
 
     name: str
-    plot: Drawing
+    plot: Drawable
     alt: str
 
 
@@ -68,8 +59,8 @@ class Chapter:
         self.chips: list[facts.Chip] = []
         self.models: list[facts.Model] = []
         self.figures: dict[str, Figure] = {}
-        self.conditions: dict[str, Condition] = {}
-        self.derivations: dict[str, Derivation] = {}
+        self.conditions: dict[str, Formula] = {}
+        self.derivations: dict[str, tuple[StepLike, ...]] = {}
         self.formulas: dict[str, Formula] = {}
         self.tables: dict[str, Table] = {}
         self.plots: dict[str, Picture] = {}
@@ -77,15 +68,15 @@ class Chapter:
 
     def chip(self, name: str, override: Mapping[str, str | Quantity] | None = None) -> facts.Chip:
         """The chip under the chapter's profile; what it overrides is printed by `overrides()`."""
-        made = facts.chip(name, profile=self.profile, override=override)
-        self.chips.append(made)
-        return made
+        chip = facts.chip(name, profile=self.profile, override=override)
+        self.chips.append(chip)
+        return chip
 
     def model(self, name: str) -> facts.Model:
         """The model of that name."""
-        made = facts.model(name)
-        self.models.append(made)
-        return made
+        model = facts.model(name)
+        self.models.append(model)
+        return model
 
     def shown(
         self,
@@ -102,11 +93,11 @@ class Chapter:
         """
         if not isinstance(rule, Rule):
             raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
-        found = quantity_of(quantity, name)
-        made = Figure(name, "shown", found, rule, unit=unit, cite=_cited(cite))
-        made.text()
-        self._add(self.figures, "figure", name, made)
-        return found
+        value = quantity_of(quantity, name)
+        figure = Figure(name, "shown", value, rule, unit=unit, cite=_cited(cite))
+        figure.text()
+        self._add(self.figures, "figure", name, figure)
+        return value
 
     def claim(
         self, name: str, quantity: object, rule: str = "round", cite: Iterable[str] = ()
@@ -114,10 +105,10 @@ class Chapter:
         """A number that the author words, and its quantity; `rule` says when the words are true."""
         if rule not in CLAIM_RULES:
             raise unknown("claim rule", str(rule), CLAIM_RULES)
-        found = quantity_of(quantity, name)
-        made = Figure(name, "claim", found, check=rule, cite=_cited(cite))
-        self._add(self.figures, "figure", name, made)
-        return found
+        value = quantity_of(quantity, name)
+        figure = Figure(name, "claim", value, check=rule, cite=_cited(cite))
+        self._add(self.figures, "figure", name, figure)
+        return value
 
     def require(
         self,
@@ -140,39 +131,38 @@ class Chapter:
             if left is not _REQUIRED or not because or not isinstance(holds, bool):
                 raise DeriveError(f"{name}: holds= takes True or False, and because= with it")
             value = None if quantity is None else quantity_of(quantity, name)
-            made = Figure(name, "require", value, stated=holds, because=because, cite=keys)
+            figure = Figure(name, "require", value, stated=holds, because=because, cite=keys)
         elif left is _REQUIRED or right is _REQUIRED:
             raise DeriveError(f"{name}: expected left, relation, right, or holds= and because=")
         else:
-            found = compared(name, left, relation, right)
-            made = Figure(name, "require", found.left, relation=found, cite=keys)
-        self._add(self.figures, "figure", name, made)
+            sides = compared(name, left, relation, right)
+            figure = Figure(name, "require", sides.left, relation=sides, cite=keys)
+        self._add(self.figures, "figure", name, figure)
 
     def given(self, name: str, quantity: object, cite: Iterable[str] = ()) -> Quantity:
         """An input that the author states, and its quantity; the template's words must equal it."""
-        found = quantity_of(quantity, name)
-        made = Figure(name, "given", found, cite=_cited(cite))
-        self._add(self.figures, "figure", name, made)
-        return found
+        value = quantity_of(quantity, name)
+        self._add(self.figures, "figure", name, Figure(name, "given", value, cite=_cited(cite)))
+        return value
 
     def holds(self, *statements: tuple[str, object, str]) -> None:
         """Several requirements at once: (name, whether it holds, why)."""
         for name, statement, because in statements:
             self.require(name, holds=bool(statement), because=because)
 
-    def condition(self, name: str, of: object, label: str | None = None) -> None:
+    def condition(self, name: str, relation: object, label: str | None = None) -> None:
         """A condition, numbered in order of declaration: a threshold, a relation or several."""
         number = f"{int(self.number)}.{len(self.conditions) + 1}"
-        made = Condition(name, number, latex_of(of), checked(label or ""))
-        self._add(self.conditions, "condition", name, made)
+        formula = Formula(name, latex_of(relation), number, checked(label or ""))
+        self._add(self.conditions, "condition", name, formula)
 
-    def formula(self, name: str, of: object) -> None:
+    def formula(self, name: str, expr: object) -> None:
         """Inline math: an expression, a relation, a threshold or an optimum."""
-        self._add(self.formulas, "formula", name, Formula(name, latex_of(of)))
+        self._add(self.formulas, "formula", name, Formula(name, latex_of(expr)))
 
     def derivation(self, name: str, steps: Sequence[StepLike]) -> None:
         """The steps of a derivation, proved each time they are printed."""
-        self._add(self.derivations, "derivation", name, Derivation(name, steps_of(steps)))
+        self._add(self.derivations, "derivation", name, steps_of(steps))
 
     def table(
         self,
@@ -185,7 +175,7 @@ class Chapter:
         titles = [t.strip() for t in header.split("|")] if isinstance(header, str) else header
         self._add(self.tables, "table", name, tables.table(name, titles, rows, align))
 
-    def plot(self, name: str, plot: Drawing, alt: str) -> None:
+    def plot(self, name: str, plot: Drawable, alt: str) -> None:
         """A plot, bars or a mesh, drawn to `<name>.svg`; `alt` is the text that stands for it."""
         known = isinstance(plot, (Plot, Bars, MeshDrawing))
         if not known or not alt.strip() or "\n" in alt or "]" in alt:
@@ -204,17 +194,15 @@ class Chapter:
         texts = (checked(text) for text in (printed, reason, place))
         self.errata.append(Erratum(figure, *texts))
 
-    def _add(self, where: dict[str, Any], kind: str, name: str, made: object) -> None:
+    def _add(self, where: dict[str, Any], kind: str, name: str, declared: object) -> None:
         if not _NAME.fullmatch(name):
             raise DeriveError(f"a {kind}'s name is words joined by dashes, found {quoted(name)}")
         if name in where:
             raise DeriveError(f"{kind} {name} is declared already")
-        where[name] = made
+        where[name] = declared
 
 
 def _agrees(figure: Figure, printed: str) -> bool:
-    from derive.book.claims import holds
-
     if figure.quantity is None or figure.kind == "require":
         return False
     try:
@@ -231,8 +219,8 @@ def _cited(keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
-    made = tuple(dict.fromkeys((names,) if isinstance(names, str) else names))
-    for name in made:
+    listed = tuple(dict.fromkeys((names,) if isinstance(names, str) else names))
+    for name in listed:
         if not re.search(r"[^\W\d_]", name) or name != name.strip():
             raise DeriveError(f"a name whose digits are no figure has letters: {quoted(name)}")
-    return made
+    return listed

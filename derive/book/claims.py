@@ -26,7 +26,7 @@ A hedge before or after the number is part of the claim:
 
 Under the last two `round` and `times` round the value to that side. `floor` says that the value is
 an upper bound, rounded down: it takes "at most" as it stands and refuses "at least"; `ceil` is the
-reverse.
+reverse. What the words count is checked, too: each unit after the number must be the quantity's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from fractions import Fraction
 
 from derive.book.literals import Literal, literal, ordinal, unhedged
 from derive.notation.digits import Exact, fixed, fraction, grouped, multiple
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.errors import DeriveError, UnitError, quoted, unknown
+from derive.notation.units import Unit, typed_unit
 
 
 def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
@@ -92,13 +93,13 @@ def restated(rule_name: str, literal_text: str, value: Exact) -> str:
     """
     if rule_name not in CLAIM_RULES:
         raise unknown("claim rule", rule_name, CLAIM_RULES)
-    made = _restated(rule_name, literal_text, value)
+    words = _restated(rule_name, literal_text, value)
     core, hedges = unhedged(literal_text)
     with suppress(DeriveError):
-        if literal(made).hedges == hedges and holds(rule_name, made, value):
-            return made
-    made = _restated(rule_name, core, value)
-    return made if rule_name in ("rank", "exact") or not hedges else f"about {made}"
+        if literal(words).hedges == hedges and holds(rule_name, words, value):
+            return words
+    words = _restated(rule_name, core, value)
+    return words if rule_name in ("rank", "exact") or not hedges else f"about {words}"
 
 
 def _restated(rule_name: str, literal_text: str, value: Exact) -> str:
@@ -206,3 +207,72 @@ _RULES: dict[str, Callable[[Literal, Fraction], bool]] = {
 CLAIM_RULES = tuple(_RULES)
 _RULES |= {name: _comes_out(name) for name in ("round up", "round down")}
 _RULES |= {name: _times(name) for name in ("times up", "times down")}
+
+
+# --- what the words count
+
+_FOREIGN = frozenset(
+    form
+    for word in ("minute", "hour", "week", "month", "year", "bit")
+    for form in (word, f"{word}s")
+)
+_PER = frozenset({"per", "a", "an", "each", "every"})
+_PREFIX = re.compile(r"kilo|mega|giga|tera|peta|exa|milli|micro|nano|[kMGTPE](?=[a-z]{4})")
+_OF = frozenset({"of", "the", "as", "that", "than"})
+_WORD = re.compile(r"micro-batch(?:es)?|[A-Za-zµ]+|/")
+
+
+def clash(written: Literal, unit: Unit) -> str:
+    """The first word after the number that names a unit which the quantity does not have, or "".
+
+    The unit may be left out, wholly or in part; "tokens per chip" takes "tokens", and not "tokens
+    per slice" or "chips per token". What a multiple or a fraction is taken of is not its unit.
+    """
+    above = {_known(name) for name, power in unit.powers + unit.labels if power > 0}
+    below = {_known(name) for name, power in unit.powers + unit.labels if power < 0}
+    if written.kind == "ordinal":
+        return ""  # "5th layer"
+    if written.multiple and (above or below):
+        return "times"
+    share = written.multiple or written.kind != "number"
+    for word, inverse in _nouns(written.rest, share):
+        if word.lower() in _FOREIGN or _scaled(word):
+            return word
+        named = _named(word)
+        if named is None:
+            continue
+        over = {_known(name) for name, power in named.powers + named.labels if power > 0}
+        if not over <= (below if inverse else above):
+            return word
+    return ""
+
+
+def _nouns(rest: str, share: bool) -> Iterator[tuple[str, bool]]:
+    """The words after a number, and whether each stands below the line."""
+    inverse = False
+    for word in _WORD.findall(re.sub(r"[’']s?\b", "", rest)):
+        if share and word.lower() in _OF:
+            return
+        if word == "/" or word.lower() in _PER:
+            inverse = True
+        else:
+            yield word, inverse
+
+
+def _named(word: str) -> Unit | None:
+    for form in (word, word.lower(), re.sub("^flops?$", "FLOP", word.lower())):
+        try:
+            return typed_unit(form)[1]
+        except UnitError:
+            continue
+    return None
+
+
+def _scaled(word: str) -> bool:
+    """Whether a prefix that was not read with the number scales a unit: "kilotokens"."""
+    prefix = _PREFIX.match(word)
+    return prefix is not None and _named(word) is None and _named(word[prefix.end() :]) is not None
+
+
+def _known(name: str) -> str:
+    return {"way": "chip"}.get(name, name)

@@ -14,7 +14,7 @@ from derive.book.plots import (
     INK,
     SIZE,
     Bars,
-    Drawing,
+    Drawable,
     Plot,
     signed,
 )
@@ -24,7 +24,7 @@ from derive.notation.printed import printed, significant
 INSTALL = "pip install -e '.[book]'"
 
 
-def draw(plot: Drawing) -> bytes:
+def draw(plot: Drawable) -> bytes:
     """The SVG of a drawing, the same bytes for the same version of matplotlib, with its digest.
 
     Raises DeriveError with the command that installs matplotlib where it is missing.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import sympy as sp
 
-from derive.book import claims, counted
+from derive.book import claims
 from derive.book.literals import literal
+from derive.facts.tree import told
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.printed import NO_BREAK, Rule, printed, si, significant
+from derive.notation.printed import NO_BREAK, Rule, printed
 from derive.notation.quantity import Quantity, number
 from derive.notation.units import Unit
 
-Kind = Literal["shown", "claim", "require", "given"]
 RELATIONS = {
     "<": lambda d: d < 0, "<=": lambda d: d <= 0, ">": lambda d: d > 0,
     ">=": lambda d: d >= 0, "==": lambda d: d == 0, "!=": lambda d: d != 0,
@@ -31,9 +31,6 @@ class HasQuantity(Protocol):
     def quantity(self) -> Quantity: ...
 
 
-Value: TypeAlias = Quantity | HasQuantity | int | str | Fraction | sp.Rational
-
-
 def quantity_of(value: object, name: str = "") -> Quantity:
     """A quantity, the quantity of an answer, or a plain number as a quantity that is given.
 
@@ -45,11 +42,10 @@ def quantity_of(value: object, name: str = "") -> Quantity:
         return number(value, name=name)
     if isinstance(value, HasQuantity):
         return value.quantity
-    raise DeriveError(f"{name}: expected a quantity, an answer or an exact number, {_found(value)}")
-
-
-def _found(value: object) -> str:
-    return f"found the {type(value).__name__} {quoted(value)}"
+    raise DeriveError(
+        f"{name}: expected a quantity, an answer or an exact number, "
+        f"found the {type(value).__name__} {quoted(value)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class Figure:
     """
 
     name: str
-    kind: Kind
+    kind: Literal["shown", "claim", "require", "given"]
     quantity: Quantity | None
     rule: Rule | None = None
     check: str = ""
@@ -115,7 +111,7 @@ class Figure:
         """The unit that the words name and that the quantity does not have: "sequences", or ""."""
         if self.quantity is None or self.kind == "require":
             return ""
-        return counted.clash(literal(words), self.quantity.unit)
+        return claims.clash(literal(words), self.quantity.unit)
 
     def restated(self, words: str) -> str:
         """What the author's words would have to say."""
@@ -147,17 +143,6 @@ def number_text(quantity: Quantity, rule: Rule, unit: str | None) -> tuple[str, 
         return (bare + NO_BREAK + unit, NO_BREAK + unit) if unit else (bare, "")
     text = printed(quantity.value, rule, quantity.unit)
     return text, text[len(bare) :] if text.startswith(bare) else ""
-
-
-def told(quantity: Quantity, digits: int = 4) -> str:
-    """A quantity for a message, to so many digits; whole numbers below 1e8 whole, and larger ones
-    under a prefix."""
-    value = fraction(quantity.value)
-    if abs(value) >= 10**8:
-        return printed(value, si(digits, trim=True), quantity.unit)
-    if value.denominator == 1:
-        digits = 9
-    return printed(value, significant(digits, trim=True), quantity.unit)
 
 
 def compared(name: str, left: object, sign: str, right: object) -> Relation:

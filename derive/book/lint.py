@@ -10,12 +10,12 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from derive.book import mathlint
+from derive.book import github_math
 from derive.book.marks import Rendered, Span, hidden, revealed
+from derive.book.problems import Mistake
 from derive.notation.errors import DeriveError, nearest, quoted
 
 SUPPORTING = frozenset({"cite", "derived"})
@@ -26,15 +26,6 @@ _NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
 _TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
 _ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
-
-
-@dataclass(frozen=True)
-class Found:
-    """A mistake at a line of the rendered text, counted from 0."""
-
-    line: int
-    text: str
-    typed: str = ""
 
 
 def lint(
@@ -51,15 +42,15 @@ def lint(
     starts = [0]
     for line in rendered.text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
-    found = [
+    mistakes = [
         *_prose(tokens, names, lines),
         *_supported(tokens, rendered, starts),
         *_links(tokens, text, anchored, files),
         *_structure(tokens, lines),
-        *mathlint.math(tokens, Found),
+        *github_math.math(tokens),
         *_whole(rendered, starts),
     ]
-    located = [(_origin(rendered, starts, f), revealed(f.text)) for f in found]
+    located = [(_origin(rendered, starts, f), revealed(f.text)) for f in mistakes]
     return sorted(dict.fromkeys(located), key=lambda problem: problem[0])
 
 
@@ -83,13 +74,13 @@ def _digits_hidden(rendered: Rendered) -> str:
     return "".join(parts) + rendered.text[cursor:]
 
 
-def _origin(rendered: Rendered, starts: Sequence[int], found: Found) -> int:
-    """The template line of a mistake: of the very characters where they can be found."""
-    start = starts[min(found.line, len(starts) - 2)]
-    end = starts[min(found.line + 1, len(starts) - 1)]
-    if not found.typed:
+def _origin(rendered: Rendered, starts: Sequence[int], mistake: Mistake) -> int:
+    """The template line of a mistake: of the very characters where they can be mistake."""
+    start = starts[min(mistake.line, len(starts) - 2)]
+    end = starts[min(mistake.line + 1, len(starts) - 1)]
+    if not mistake.typed:
         return rendered.line_at(start)
-    for at in re.finditer(re.escape(found.typed), rendered.text[start:end]):
+    for at in re.finditer(re.escape(mistake.typed), rendered.text[start:end]):
         inside = any(
             s.mark.kind in _PRINTED and s.start <= start + at.start() < s.end
             for s in rendered.spans
@@ -102,7 +93,7 @@ def _origin(rendered: Rendered, starts: Sequence[int], found: Found) -> int:
 # --- digits
 
 
-def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) -> Iterator[Found]:
+def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) -> Iterator[Mistake]:
     known = _names(names)
     for index, token in enumerate(tokens):
         if token.type == "html_block":
@@ -115,8 +106,8 @@ def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) ->
                 yield from _digits(child.content, known, token.map[0], lines)
 
 
-def _same_lines(found: re.Match[str]) -> str:
-    return "\n" * found[0].count("\n")
+def _same_lines(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
 
 
 def _names(names: Sequence[str]) -> re.Pattern[str] | None:
@@ -145,7 +136,7 @@ def _flat(children: Sequence[Any]) -> str:
 
 def _digits(
     text: str, names: re.Pattern[str] | None, first: int, lines: Sequence[str]
-) -> Iterator[Found]:
+) -> Iterator[Mistake]:
     if names is not None:
         text = names.sub(_same_lines_named, text)
     for word in re.finditer(r"\S+", text):
@@ -154,7 +145,7 @@ def _digits(
             continue
         line = first + text.count("\n", 0, word.start())
         line = next((n for n in range(line, len(lines)) if typed in lines[n]), line)
-        yield Found(
+        yield Mistake(
             line,
             f"the number {quoted(revealed(typed))} is typed in prose: print it by show, claim, "
             f"require or given, or declare it as a name",
@@ -162,14 +153,16 @@ def _digits(
         )
 
 
-def _same_lines_named(found: re.Match[str]) -> str:
-    return _NOTHING + "\n" * found[0].count("\n")
+def _same_lines_named(match: re.Match[str]) -> str:
+    return _NOTHING + "\n" * match[0].count("\n")
 
 
 # --- citations
 
 
-def _supported(tokens: Sequence[Any], rendered: Rendered, starts: Sequence[int]) -> Iterator[Found]:
+def _supported(
+    tokens: Sequence[Any], rendered: Rendered, starts: Sequence[int]
+) -> Iterator[Mistake]:
     """Each paragraph, list item or table that holds a figure holds a citation or "derived"."""
     for token in tokens:
         if token.type not in ("paragraph_open", "table_open") or token.map is None:
@@ -181,7 +174,7 @@ def _supported(tokens: Sequence[Any], rendered: Rendered, starts: Sequence[int])
             kind = "table" if token.type == "table_open" else "paragraph"
             line = _line_of(starts, figures[0].start)
             text = f"a {kind} prints {_listed(figures)} without a citation or the mark derived"
-            yield Found(line, text, rendered.text[figures[0].start : figures[0].end])
+            yield Mistake(line, text, rendered.text[figures[0].start : figures[0].end])
 
 
 def _listed(spans: Sequence[Span]) -> str:
@@ -195,7 +188,7 @@ def _line_of(starts: Sequence[int], position: int) -> int:
 # --- links
 
 
-def _links(tokens: Sequence[Any], text: str, anchored: Set[str], files: Any) -> Iterator[Found]:
+def _links(tokens: Sequence[Any], text: str, anchored: Set[str], files: Any) -> Iterator[Mistake]:
     anchors = {*anchored, *_slugs(tokens)}
     for token in tokens:
         if token.type == "html_block":
@@ -211,7 +204,7 @@ def _links(tokens: Sequence[Any], text: str, anchored: Set[str], files: Any) -> 
                 continue
             target = revealed(unquote(str(target)))
             if problem := _unresolved(target, anchors, files):
-                yield Found(token.map[0], problem)
+                yield Mistake(token.map[0], problem)
 
 
 def _unresolved(target: str, anchors: Set[str], files: Any) -> str:
@@ -247,18 +240,18 @@ def _slugs(tokens: Sequence[Any]) -> Iterator[str]:
 # --- structure
 
 
-def _structure(tokens: Sequence[Any], lines: Sequence[str]) -> Iterator[Found]:
+def _structure(tokens: Sequence[Any], lines: Sequence[str]) -> Iterator[Mistake]:
     covered: set[int] = set()
     for token in tokens:
         if token.type in ("table_open", "fence", "code_block", "html_block"):
             covered |= set(range(*token.map))
         if token.type == "fence" and not _closed(token, lines):
-            yield Found(token.map[0], f"the fence {token.markup} is never closed")
+            yield Mistake(token.map[0], f"the fence {token.markup} is never closed")
         if token.type == "table_open":
             yield from _cells(lines, *token.map)
     for number, line in enumerate(lines):
         if number not in covered and _DELIMITER.match(line):
-            yield Found(number, "no table: its header has another number of cells")
+            yield Mistake(number, "no table: its header has another number of cells")
 
 
 def _closed(token: Any, lines: Sequence[str]) -> bool:
@@ -267,11 +260,11 @@ def _closed(token: Any, lines: Sequence[str]) -> bool:
     return end - first >= 2 and last.startswith(token.markup) and not last.strip(token.markup[0])
 
 
-def _cells(lines: Sequence[str], first: int, end: int) -> Iterator[Found]:
+def _cells(lines: Sequence[str], first: int, end: int) -> Iterator[Mistake]:
     wanted = _count(lines[first])
     for number in range(first + 1, end):
         if (count := _count(lines[number])) != wanted:
-            yield Found(number, f"a table row of {count} cells under a header of {wanted}")
+            yield Mistake(number, f"a table row of {count} cells under a header of {wanted}")
 
 
 def _count(line: str) -> int:
@@ -281,7 +274,7 @@ def _count(line: str) -> int:
     return len(re.findall(r"(?<!\\)\|", core)) + 1
 
 
-def _whole(rendered: Rendered, starts: Sequence[int]) -> Iterator[Found]:
+def _whole(rendered: Rendered, starts: Sequence[int]) -> Iterator[Mistake]:
     """A block stands alone between empty lines."""
     text = rendered.text
     for span in rendered.spans:
@@ -294,4 +287,4 @@ def _whole(rendered: Rendered, starts: Sequence[int]) -> Iterator[Found]:
         if not alone:
             line = _line_of(starts, span.start)
             text_of = f"{span.mark.kind} {span.mark.name} needs an empty line before and after it"
-            yield Found(line, text_of)
+            yield Mistake(line, text_of)

@@ -91,10 +91,10 @@ def literal(text: str) -> Literal:
         raise DeriveError(f"a literal of more than {MAX_LENGTH} characters: {quoted(text)}")
     core, hedges = unhedged(text)
     core = re.sub(r"^(?:a|an|the) (?=[0-9])", "", core)
-    found = _share(text, core) or _numeral(text, core) or _in_words(text, core)
-    if found is None:
+    number = _share(text, core) or _numeral(text, core) or _in_words(text, core)
+    if number is None:
         raise DeriveError(f"no number in the literal {quoted(text)}")
-    return replace(found, hedges=hedges)
+    return replace(number, hedges=hedges)
 
 
 def unhedged(text: str) -> tuple[str, frozenset[Hedge]]:
@@ -123,11 +123,11 @@ def _rest(text: str, rest: str) -> str:
 
 
 def _share(text: str, core: str) -> Literal | None:
-    found = re.match(r"([0-9]{1,6})/([0-9]{1,6})(?![0-9.,])", core)
-    if found is None:
+    match = re.match(r"([0-9]{1,6})/([0-9]{1,6})(?![0-9.,])", core)
+    if match is None:
         return None
-    rest = _rest(text, core[found.end() :])
-    return _fraction(text, exact(found[0]), rest)
+    rest = _rest(text, core[match.end() :])
+    return _fraction(text, exact(match[0]), rest)
 
 
 def _fraction(text: str, value: Fraction, rest: str, place: int | None = None) -> Literal:
@@ -139,23 +139,23 @@ def _numeral(text: str, core: str) -> Literal | None:
     if number is None:
         return None
     rest = core[len(number.text) :]
-    if found := _ORDINAL.match(rest):
-        return _numbered(text, number, found[1], rest[found.end() :])
-    if found := _PERCENT.match(rest):
-        rest = _rest(text, rest[found.end() :])
+    if match := _ORDINAL.match(rest):
+        return _numbered(text, number, match[1], rest[match.end() :])
+    if match := _PERCENT.match(rest):
+        rest = _rest(text, rest[match.end() :])
         share = number.times(Fraction(1, 100))
         # A percentage has few digits and each is meant: 40% is not any share from 35% to 45%.
         return Literal(text, share.value, share.step, share.step, digits=number.text, rest=rest)
     if times := _TIMES.match(rest):
         rest = rest[times.end() :]
-    elif found := _PREFIXED.match(rest):
-        number = number.times((SI | BINARY | SMALL)[found[1]])
-        rest = rest[found.end(1) :]
+    elif match := _PREFIXED.match(rest):
+        number = number.times((SI | BINARY | SMALL)[match[1]])
+        rest = rest[match.end(1) :]
     elif suffix := prefix(rest):
         number, rest = number.times(suffix[0]), suffix[1]
-    elif found := re.match(r" (hundred|thousand|million|billion|trillion)\b", rest):
-        number = number.times(Fraction(({"hundred": 100} | _GROUPS)[found[1]]))
-        rest = rest[found.end() :]
+    elif match := re.match(r" (hundred|thousand|million|billion|trillion)\b", rest):
+        number = number.times(Fraction(({"hundred": 100} | _GROUPS)[match[1]]))
+        rest = rest[match.end() :]
     return Literal(
         text, number.value, number.step, number.widest, digits=number.text,
         rest=_rest(text, rest), multiple=times is not None,

@@ -72,8 +72,8 @@ def from_line(number: int) -> str:
 
 def checked(text: str) -> str:
     """`text`, if it holds none of the characters that marks are made of; else DeriveError."""
-    if found := PRIVATE.search(text):
-        raise DeriveError(f"the private-use character {found[0]!r} cannot be printed")
+    if match := PRIVATE.search(text):
+        raise DeriveError(f"the private-use character {match[0]!r} cannot be printed")
     return text
 
 
@@ -104,14 +104,14 @@ def parsed(raw: str, marks: list[Mark], head: str = "") -> Rendered:
     open_spans: list[tuple[int, int]] = []
     spans: list[Span] = []
     origins: list[tuple[int, int]] = []
-    for found in _ANY.finditer(raw):
-        parts.append(raw[cursor : found.start()])
-        length += found.start() - cursor
-        cursor = found.end()
-        number = int(revealed(found[2])) if found[2] else 0
-        if found[1] == LINE:
+    for match in _ANY.finditer(raw):
+        parts.append(raw[cursor : match.start()])
+        length += match.start() - cursor
+        cursor = match.end()
+        number = int(revealed(match[2])) if match[2] else 0
+        if match[1] == LINE:
             origins.append((length, number))
-        elif found[1] == START:
+        elif match[1] == START:
             open_spans.append((number, length))
         elif open_spans:
             index, start = open_spans.pop()

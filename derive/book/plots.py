@@ -75,11 +75,11 @@ class Plot:
         log_x: bool = False,
         log_y: bool = False,
     ) -> None:
-        made = tuple(_series(title, *one, log_x, log_y) for one in series)
-        if not made:
+        curves = tuple(_series(title, *one, log_x, log_y) for one in series)
+        if not curves:
             raise DeriveError(f"plot {quoted(title)} has no series")
         values: dict[str, object] = {
-            "title": title, "x": x, "y": y, "series": made,
+            "title": title, "x": x, "y": y, "series": curves,
             "vertical": tuple(_line(title, *one, log_x) for one in vertical),
             "horizontal": tuple(_line(title, *one, log_y) for one in horizontal),
             "log_x": bool(log_x), "log_y": bool(log_y),
@@ -90,12 +90,11 @@ class Plot:
     @property
     def digest(self) -> str:
         """The digest of everything that is shown, the same on every machine."""
-        shown = json.dumps([asdict(self), STYLE], sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(shown.encode()).hexdigest()
+        return _digest([asdict(self), STYLE])
 
 
 @dataclass(frozen=True)
-class BarPart:
+class Stripe:
     """One colour of stacked bars: a label and its length in each bar.
 
     The label is empty where no slice is thick enough to be seen: a legend leaves it out.
@@ -118,39 +117,30 @@ class Bars:
     title: str
     x: str
     bars: tuple[str, ...]
-    parts: tuple[BarPart, ...]
+    parts: tuple[Stripe, ...]
 
     def __init__(
-        self,
-        title: str,
-        x: str,
-        bars: Iterable[str],
-        parts: Iterable[tuple[str, Iterable[object]]],
+        self, title: str, x: str, bars: Iterable[str], parts: Iterable[tuple[str, Iterable[object]]]
     ) -> None:
         labels = tuple(bars)
-        made = tuple(_bar_part(title, *part, len(labels)) for part in parts)
-        if not labels or not made or len(made) > len(COLOURS_OF_PARTS):
+        stripes = [_stripe(title, *part, len(labels)) for part in parts]
+        if not labels or not stripes or len(stripes) > len(COLOURS_OF_PARTS):
             raise DeriveError(
                 f"bars {quoted(title)}: expected bars, and 1 to {len(COLOURS_OF_PARTS)} parts, "
-                f"found {len(labels)} and {len(made)}"
+                f"found {len(labels)} and {len(stripes)}"
             )
-        wholes = [sum(lengths) for lengths in zip(*(part.values for part in made), strict=True)]
-        made = tuple(
-            part if _seen(part.values, wholes) else BarPart("", part.values) for part in made
-        )
-        for key, value in {"title": title, "x": x, "bars": labels, "parts": made}.items():
+        wholes = [sum(lengths) for lengths in zip(*(s.values for s in stripes), strict=True)]
+        seen = tuple(s if _seen(s.values, wholes) else Stripe("", s.values) for s in stripes)
+        for key, value in {"title": title, "x": x, "bars": labels, "parts": seen}.items():
             object.__setattr__(self, key, value)
 
     @property
     def digest(self) -> str:
         """The digest of everything that is shown, the same on every machine."""
-        shown = json.dumps(
-            ["bars", asdict(self), STYLE, COLOURS_OF_PARTS], sort_keys=True, ensure_ascii=True
-        )
-        return hashlib.sha256(shown.encode()).hexdigest()
+        return _digest(["bars", asdict(self), STYLE, COLOURS_OF_PARTS])
 
 
-class Drawing(Protocol):
+class Drawable(Protocol):
     """What is drawn to a file of its own: a plot, bars, or a mesh."""
 
     @property
@@ -160,14 +150,19 @@ class Drawing(Protocol):
     def digest(self) -> str: ...
 
 
-def _bar_part(title: str, label: str, values: Iterable[object], bars: int) -> BarPart:
+def _digest(shown: object) -> str:
+    text = json.dumps(shown, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _stripe(title: str, label: str, values: Iterable[object], bars: int) -> Stripe:
     where = f"bars {quoted(title)}, part {quoted(label)}"
-    made = BarPart(label, _data(where, values, False))
-    if len(made.values) != bars:
-        raise DeriveError(f"{where}: {len(made.values)} lengths for {bars} bars")
-    if min(made.values, default=0) < 0:
-        raise DeriveError(f"{where}: expected lengths from 0, found {min(made.values)}")
-    return made
+    lengths = _data(where, values, False)
+    if len(lengths) != bars:
+        raise DeriveError(f"{where}: {len(lengths)} lengths for {bars} bars")
+    if min(lengths, default=0) < 0:
+        raise DeriveError(f"{where}: expected lengths from 0, found {min(lengths)}")
+    return Stripe(label, lengths)
 
 
 def _seen(values: Iterable[float], wholes: Iterable[float]) -> bool:
@@ -178,10 +173,10 @@ def _series(
     title: str, label: str, xs: Iterable[float], ys: Iterable[float], log_x: bool, log_y: bool
 ) -> Series:
     where = f"plot {quoted(title)}, series {quoted(label)}"
-    made = Series(label, _data(where, xs, log_x), _data(where, ys, log_y))
-    if len(made.xs) != len(made.ys) or not made.xs:
-        raise DeriveError(f"{where}: {len(made.xs)} x values and {len(made.ys)} y values")
-    return made
+    series = Series(label, _data(where, xs, log_x), _data(where, ys, log_y))
+    if len(series.xs) != len(series.ys) or not series.xs:
+        raise DeriveError(f"{where}: {len(series.xs)} x values and {len(series.ys)} y values")
+    return series
 
 
 def _line(title: str, label: str, at: object, log: bool) -> MarkedLine:
@@ -203,7 +198,7 @@ def _rounded(where: str, value: object, log: bool) -> float:
     return number + 0.0  # no minus zero
 
 
-def signed(plot: Drawing, drawn: bytes) -> bytes:
+def signed(plot: Drawable, drawn: bytes) -> bytes:
     """The bytes of a file: the drawing with the digest of the plot and its own checksum."""
     first, newline, rest = drawn.partition(b"\n")
     body = first + newline + rest
@@ -212,18 +207,15 @@ def signed(plot: Drawing, drawn: bytes) -> bytes:
     return first + newline + comment + rest
 
 
-def is_current(plot: Drawing, file: bytes | None) -> bool:
+def is_current(plot: Drawable, file: bytes | None) -> bool:
     """Whether a file shows the plot and is as it was drawn."""
-    found = signature(file)
-    if file is None or found is None:
-        return False
-    digest, checksum, body = found
+    digest, checksum, body = signature(file) or ("", "", b"")
     return digest == plot.digest and checksum == hashlib.sha256(body).hexdigest()
 
 
 def signature(file: bytes | None) -> tuple[str, str, bytes] | None:
     """Digest, checksum and drawing of a file made by `signed`, or None for another file."""
-    found = _HEAD.search(file[:4096]) if file else None
-    if file is None or found is None:
+    head = _HEAD.search(file[:4096]) if file else None
+    if file is None or head is None:
         return None
-    return found[1].decode(), found[2].decode(), file[: found.start()] + file[found.end() :]
+    return head[1].decode(), head[2].decode(), file[: head.start()] + file[head.end() :]

@@ -1,26 +1,85 @@
-"""The functions of a template. Each verifies on the spot, and says where in the template it was
-used when something does not hold."""
+"""The functions of a template, and what they write down while one is rendered.
+
+Each verifies on the spot, and says where in the template it was used when something does not hold.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from derive import facts
 from derive.book import blocks, tables
+from derive.book.chapter import Chapter
 from derive.book.figures import Figure
-from derive.book.formulas import proved
-from derive.book.ledger import Ledger
-from derive.book.marks import checked, from_line
+from derive.book.marks import Mark, checked, from_line, marked
 from derive.book.problems import Problem
 from derive.book.template import current_line
 from derive.notation import tex
-from derive.notation.errors import DeriveError, unknown
+from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.printed import shown
 
 _Item = TypeVar("_Item")
 DERIVED = "<sup>derived</sup>"
+LATE = "\ue004"
 _CALLS = {"shown": "show", "claim": "claim", "require": "require", "given": "given"}
+
+
+@dataclass
+class Ledger:
+    """The notes of one rendering of `chapter` from the template at `path`."""
+
+    chapter: Chapter
+    path: str
+    marks: list[Mark] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    used: set[tuple[str, str]] = field(default_factory=set)
+    words: dict[str, str] = field(default_factory=dict)
+    holding: dict[str, bool] = field(default_factory=dict)
+    cited: dict[str, None] = field(default_factory=dict)
+
+    def mark(self, kind: str, name: str, text: str, line: int, ending: str = "") -> str:
+        """`text` with the mark of what printed it."""
+        self.marks.append(Mark(kind, name, line, ending))
+        return marked(len(self.marks) - 1, text)
+
+    def use(self, kind: str, name: str) -> None:
+        """Note that something declared is printed."""
+        self.used.add((kind, name))
+
+    def say(self, figure: Figure, words: str, line: int) -> str:
+        """Check the author's words for a figure, note them, and give them back with their mark.
+
+        Words that do not hold are a problem, and are printed all the same, so that one run finds
+        all of them.
+        """
+        checked(words)
+        self.use("figure", figure.name)
+        self.words.setdefault(figure.name, words)
+        if (noun := figure.clash(words)) and figure.quantity:
+            counted = figure.quantity.unit.words() or "nothing, it is a pure number"
+            raise DeriveError(f"{figure.name} counts {counted}; {quoted(words)} counts {noun}")
+        true = figure.holds(words)
+        self.holding[figure.name] = self.holding.get(figure.name, True) and true
+        if not true:
+            self.problems.append(self._broken(figure, words, line))
+        return self.mark(figure.kind, figure.name, words, line)
+
+    def _broken(self, figure: Figure, words: str, line: int) -> Problem:
+        derived = figure.restated(words)
+        if figure.kind == "require":
+            why = f": {figure.because}" if figure.because else f", it is {derived}"
+            text = f"{figure.name} does not hold{why}; the template says {quoted(words)}"
+        else:
+            value = "" if figure.quantity is None else shown(figure.quantity.value)
+            rule = f" by rule {figure.check}" if figure.check else ""
+            text = (
+                f"{figure.name} is {value}, so {quoted(words)} does not hold{rule}; "
+                f"it would be {quoted(derived)}"
+            )
+        return Problem(self.path, line, text, figure.name, words, derived)
 
 
 class Prose:
@@ -36,9 +95,25 @@ class Prose:
             self.derivation, self.table, self.plot, self.cite, self.formula, self.math,
             self.overrides, self.errata, self.sources, self.notation,
         )  # fmt: skip
-        found: dict[str, Any] = {f.__name__: self._located(f) for f in functions}
-        found["derived"] = self.ledger.mark("derived", "derived", DERIVED, 0)
-        return found
+        names: dict[str, Any] = {f.__name__: self._located(f) for f in functions}
+        names["derived"] = self.ledger.mark("derived", "derived", DERIVED, 0)
+        return names
+
+    def completed(self, raw: str) -> str:
+        """The rendering with the blocks that depend on all of it; sources come last, since others
+        may cite."""
+        chapter, ledger = self.chapter, self.ledger
+        late: dict[str, Callable[[], str]] = {
+            "errata": lambda: blocks.errata(chapter.errata, chapter.figures, ledger.words),
+            "notation": lambda: blocks.notation(raw),
+            "sources": lambda: blocks.sources(
+                {*ledger.cited, *(key for f in chapter.figures.values() for key in f.cite)}
+            ),
+        }
+        for name, block in late.items():
+            if (mark := _late(name)) in raw:
+                raw = raw.replace(mark, block())
+        return raw
 
     def _located(self, function: Callable[..., str]) -> Callable[..., str]:
         signature = inspect.signature(function)
@@ -102,48 +177,45 @@ class Prose:
     # --- formulas and blocks
 
     def condition(self, name: str, reading: str, *, line: int) -> str:
-        """A numbered condition: its anchor, formula and reading."""
-        found = _find("condition", name, self.chapter.conditions)
+        """A numbered condition: its anchor and formula, and its one-sentence reading, which is
+        prose."""
+        formula = _find("condition", name, self.chapter.conditions)
         if ("condition", name) in self.ledger.used:
             raise DeriveError(f"condition {name} is printed twice; refer to it by ref({name!r})")
         self.ledger.use("condition", name)
-        return blocks.condition(found, reading, self.ledger, line)
+        above, label = blocks.condition(formula)
+        return self.ledger.mark("condition", name, above, line) + f"{label} {reading.strip()}"
 
     def ref(self, name: str, *, line: int) -> str:
         """A link to a condition by its number."""
-        found = _find("condition", name, self.chapter.conditions)
-        text = f"[{found.number}](#{found.anchor})"
+        formula = _find("condition", name, self.chapter.conditions)
+        text = f"[{formula.number}](#{formula.anchor})"
         return self.ledger.mark("ref", name, text, line)
 
     def derivation(self, name: str, *, line: int) -> str:
         """The steps of a derivation, each proved before it is printed."""
-        found = _find("derivation", name, self.chapter.derivations)
-        self.ledger.use("derivation", name)
-        proved(found)
-        return self.ledger.mark("derivation", name, blocks.derivation(found), line)
+        steps = self._used("derivation", name, self.chapter.derivations)
+        return self.ledger.mark("derivation", name, blocks.derivation(name, steps), line)
 
     def table(self, name: str, *, line: int) -> str:
         """A declared table; its numbers are figures, its texts are prose."""
-        found = _find("table", name, self.chapter.tables)
-        self.ledger.use("table", name)
+        table = self._used("table", name, self.chapter.tables)
 
         def number(row: int, column: int, text: str, ending: str) -> str:
             place = f"{name} row {row} column {column}"
             return self.ledger.mark("cell", place, text, line, ending)
 
-        return self.ledger.mark("table", name, tables.markdown(found, number), line)
+        return self.ledger.mark("table", name, tables.markdown(table, number), line)
 
     def plot(self, name: str, *, line: int) -> str:
         """A declared plot as an image."""
-        found = _find("plot", name, self.chapter.plots)
-        self.ledger.use("plot", name)
-        return self.ledger.mark("plot", name, f"![{found.alt}]({name}.svg)", line)
+        picture = self._used("plot", name, self.chapter.plots)
+        return self.ledger.mark("plot", name, f"![{picture.alt}]({name}.svg)", line)
 
     def formula(self, name: str, *, line: int) -> str:
         """Inline math of a declared formula."""
-        found = _find("formula", name, self.chapter.formulas)
-        self.ledger.use("formula", name)
-        return self.ledger.mark("formula", name, tex.inline(found.latex), line)
+        formula = self._used("formula", name, self.chapter.formulas)
+        return self.ledger.mark("formula", name, tex.inline(formula.latex), line)
 
     def math(self, name: str, *, line: int) -> str:
         """The same as `formula`."""
@@ -156,27 +228,39 @@ class Prose:
         place = f", {checked(where)}" if where else ""
         return self.ledger.mark("cite", key, f"[[{key}](#{blocks.anchor(key)}){place}]", line)
 
+    def _used(self, kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
+        item = _find(kind, name, known)
+        self.ledger.use(kind, name)
+        return item
+
     # --- closing blocks
 
     def overrides(self, *, line: int) -> str:
         """What the chapter overrides of its profile."""
-        self.ledger.use("block", "overrides")
-        return self.ledger.mark("block", "overrides", blocks.overrides(self.ledger), line)
+        chapter = self.chapter
+        table = blocks.overrides(chapter.profile, chapter.chips, self.ledger.cited)
+        return self._block("overrides", table, line)
 
     def errata(self, *, line: int) -> str:
         """What documents print otherwise."""
-        self.ledger.use("block", "errata")
-        return self.ledger.mark("block", "errata", blocks.late("errata"), line)
+        return self._block("errata", _late("errata"), line)
 
     def sources(self, *, line: int) -> str:
         """The sources that are cited."""
-        self.ledger.use("block", "sources")
-        return self.ledger.mark("block", "sources", blocks.late("sources"), line)
+        return self._block("sources", _late("sources"), line)
 
     def notation(self, *, line: int) -> str:
         """The symbols that the chapter's formulas show."""
-        self.ledger.use("block", "notation")
-        return self.ledger.mark("block", "notation", blocks.late("notation"), line)
+        return self._block("notation", _late("notation"), line)
+
+    def _block(self, name: str, text: str, line: int) -> str:
+        self.ledger.use("block", name)
+        return self.ledger.mark("block", name, text, line)
+
+
+def _late(name: str) -> str:
+    """What stands for a block that depends on the whole chapter until `completed`."""
+    return f"{LATE}{name}{LATE}"
 
 
 def _find(kind: str, name: str, known: Mapping[str, _Item]) -> _Item:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from derive import facts
-from derive.book.figures import Figure, told
-from derive.book.load import folders
-from derive.book.problems import BookError, Problem
-from derive.book.render import Result, render
+from derive.book.build import Result, render, render_all
+from derive.book.figures import Figure
+from derive.book.folders import folders
+from derive.book.problems import BookError
+from derive.facts.tree import cited, told, tree
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
-
-_BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
+from derive.notation.text import aligned
 
 
 def figures(root: Path) -> list[dict[str, Any]]:
@@ -38,27 +36,21 @@ def listing(root: Path) -> str:
     rows = [
         (
             f"{r['chapter']}.{r['name']}",
-            r["kind"],
+            f"{r['kind']:<7}",
             r["printed"] + ("" if r["holds"] else "  DOES NOT HOLD"),
         )
         for r in figures(root)
     ]
-    wide = max((len(name) for name, _, _ in rows), default=0)
-    return "\n".join(f"{name:<{wide}}  {kind:<7}  {text}".rstrip() for name, kind, text in rows)
+    return "\n".join(aligned(rows))
 
 
-def _results(root: Path) -> Iterator[Result]:
-    problems: list[Problem] = []
-    results = []
-    for folder in folders(root):
-        try:
-            results.append(render(folder))
-        except BookError as error:
-            problems += error.problems
+def _results(root: Path) -> list[Result]:
+    results, broken = render_all(folders(root))
+    problems = [problem for error in broken for problem in error.problems]
     problems += [p for result in results for p in result.problems if not p.is_drift]
     if problems:
         raise BookError(*problems)
-    yield from results
+    return results
 
 
 def _record(result: Result, figure: Figure) -> dict[str, Any]:
@@ -84,7 +76,7 @@ def _record(result: Result, figure: Figure) -> dict[str, Any]:
     }
 
 
-def _inputs(of: Quantity, name: str) -> list[dict[str, Any]]:
+def _inputs(quantity: Quantity, name: str) -> list[dict[str, Any]]:
     return [
         {
             "symbol": symbol,
@@ -94,12 +86,12 @@ def _inputs(of: Quantity, name: str) -> list[dict[str, Any]]:
             "source": given.source,
             "status": given.status,
         }
-        for symbol, given in of.inputs or ((of.name or name, of),)
+        for symbol, given in quantity.inputs or ((quantity.name or name, quantity),)
     ]
 
 
-def _number(of: Quantity) -> int | float:
-    value = fraction(of.value)
+def _number(quantity: Quantity) -> int | float:
+    value = fraction(quantity.value)
     return value.numerator if value.denominator == 1 else float(value)
 
 
@@ -121,16 +113,8 @@ def why(root: Path, name: str) -> str:
     figure = known[wanted]
     lines = [_headline(result, figure)]
     for side in _sides(figure):
-        lines += _tree(side, set())
-    cited = dict.fromkeys(figure.cite)
-    for side in _sides(figure):
-        cited |= dict.fromkeys(key for key in _keys(side))
-    for source in facts.sources():
-        if source.key in cited:
-            place = f", {source.address}" if source.address else ""
-            dated = f", {source.dated}" if source.dated != "undated" else ""
-            lines.append(f"[{source.key}] {source.title}, {source.publisher}{dated}{place}")
-    return "\n".join(lines)
+        lines += tree(side)
+    return "\n".join([*lines, *cited(_sides(figure), figure.cite)])
 
 
 def _headline(result: Result, figure: Figure) -> str:
@@ -151,39 +135,3 @@ def _sides(figure: Figure) -> list[Quantity]:
     if figure.relation is not None:
         return [figure.relation.left, figure.relation.right]
     return [figure.quantity] if figure.quantity is not None else []
-
-
-def _keys(of: Quantity) -> Iterator[str]:
-    stack, seen = [of], set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.source:
-            yield node.source
-        stack.extend(child for _, child in node.inputs)
-
-
-def _tree(of: Quantity, seen: set[int], name: str = "") -> list[str]:
-    """The lines of a quantity and, drawn below it, of its inputs; each sub-tree once."""
-    name = name or of.name or "value"
-    head = f"{name} = {of.formula} = {told(of)}" if of.formula else f"{name} = {told(of)}"
-    origin = ", ".join(p for p in (of.owner, of.basis, _cited(of), of.status) if p)
-    head += f"  ({origin})" if origin else ""
-    if of.inputs and id(of) in seen:
-        return [f"{head}, as above"]
-    seen.add(id(of))
-    lines = [head]
-    for index, (child, given) in enumerate(of.inputs):
-        last = index == len(of.inputs) - 1
-        first, *rest = _tree(given, seen, child)
-        lines.append((_LAST if last else _BRANCH) + first)
-        lines += [(_GAP if last else _PIPE) + line for line in rest]
-    return lines
-
-
-def _cited(of: Quantity) -> str:
-    if not of.source:
-        return of.where
-    return f"[{of.source}] {of.where}".rstrip()

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TypeAlias
 
 from derive.book.figures import number_text, quantity_of
-from derive.book.formulas import latex_of
 from derive.book.marks import plain
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import Rule
 from derive.notation.quantity import Quantity
+from derive.notation.tex import latex_of
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def cell(quantity: object, rule: Rule, *, unit: str | bool = False) -> NumberCel
     Raises DeriveError for what is no exact number or cannot be printed by the rule.
     """
     words = unit if isinstance(unit, str) else (None if unit else "")
-    made = NumberCell(quantity_of(quantity, "cell"), rule, words)
-    number_text(made.quantity, made.rule, made.unit)
-    return made
+    number = NumberCell(quantity_of(quantity, "cell"), rule, words)
+    number_text(number.quantity, number.rule, number.unit)
+    return number
 
 
 def math(expr: object) -> MathCell:
@@ -79,7 +79,7 @@ def table(
                 f"table {name}, row {number}: expected {len(header)} cells, found {len(row)}"
             )
         for part in row:
-            _parts(part)
+            _pieces(part)
     if align is None:
         columns = zip(*rows, strict=True) if rows else ((),) * len(header)
         align = "".join(
@@ -93,17 +93,17 @@ def table(
     return Table(name, tuple(header), tuple(map(tuple, rows)), align)
 
 
-def markdown(made: Table, mark: Callable[[int, int, str, str], str]) -> str:
+def markdown(table: Table, mark: Callable[[int, int, str, str], str]) -> str:
     """The table as lines of Markdown. `mark` surrounds the text of a number, given its row and
     column, counted from 1, and its unit."""
     rows = [
         [
-            "".join(_text(part, partial(mark, r, c)) for part in _parts(cell))
+            "".join(_text(part, partial(mark, r, c)) for part in _pieces(cell))
             for c, cell in enumerate(row, 1)
         ]
-        for r, row in enumerate((made.header, *made.rows))
+        for r, row in enumerate((table.header, *table.rows))
     ]
-    return aligned(rows[0], rows[1:], made.align)
+    return aligned(rows[0], rows[1:], table.align)
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
@@ -125,15 +125,15 @@ def width(text: str) -> int:
     )
 
 
-def _parts(of: Cell) -> tuple[Part, ...]:
-    parts = of if isinstance(of, tuple) else (of,)
-    for part in parts:
+def _pieces(cell: Cell) -> tuple[Part, ...]:
+    pieces = cell if isinstance(cell, tuple) else (cell,)
+    for part in pieces:
         if not isinstance(part, (str, NumberCell, MathCell)):
             raise DeriveError(
                 f"a cell is text, cell(quantity, rule), math(expr) or a tuple of these, "
                 f"found the {type(part).__name__} {quoted(part)}"
             )
-    return parts
+    return pieces
 
 
 def _text(part: Part, mark: Callable[[str, str], str]) -> str:

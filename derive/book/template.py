@@ -36,7 +36,7 @@ _SAID = {
 _LARGEST = 2_000_000
 
 
-class _Lines(Extension):
+class _LineNumbers(Extension):
     """Puts the number of each line of the template before the text that comes from it."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
@@ -58,9 +58,9 @@ def source_of(data: bytes, path: str) -> str:
         raise BookError(Problem(path, line, f"not UTF-8: byte {error.start} of the file")) from None
     if len(text) > _LARGEST:
         raise BookError(Problem(path, 0, f"{len(text)} characters, the limit is {_LARGEST}"))
-    if found := PRIVATE.search(text):
-        line = text.count("\n", 0, found.start()) + 1
-        raise BookError(Problem(path, line, f"private-use character {found[0]!r}"))
+    if match := PRIVATE.search(text):
+        line = text.count("\n", 0, match.start()) + 1
+        raise BookError(Problem(path, line, f"private-use character {match[0]!r}"))
     if "\0" in text:
         raise BookError(Problem(path, text.count("\n", 0, text.index("\0")) + 1, "a zero byte"))
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -76,7 +76,7 @@ def compiled(source: str, path: str, names: Mapping[str, Any]) -> Template:
         block_start_string="<%", block_end_string="%>",
         comment_start_string="<#", comment_end_string="#>",
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True,
-        trim_blocks=True, lstrip_blocks=True, newline_sequence="\n", extensions=[_Lines],
+        trim_blocks=True, lstrip_blocks=True, newline_sequence="\n", extensions=[_LineNumbers],
     )  # fmt: skip
     environment.globals.clear()
     environment.filters.clear()

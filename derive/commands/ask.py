@@ -4,163 +4,274 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import sympy as sp
 
-from derive.commands import splits
-from derive.commands.inputs import (
-    assumptions_of,
-    check_mesh,
-    givers_of,
-    strategy_of,
-    values_of,
-)
-from derive.commands.rows import derivation_lines, input_rows, plain, step_row
-from derive.cost.assumptions import Assumptions
-from derive.cost.strategies import Strategy
-from derive.facts import Model
+from derive.commands.inputs import givers_of, set_values
+from derive.cost.assumptions import Assumptions, assume, step_assumptions
+from derive.cost.limits import LIMITS, Limit
+from derive.cost.strategies import STRATEGIES, Strategy, layer, strategy
+from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm, UnknownName
+from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, unknown
+from derive.notation.printed import shown
+from derive.notation.quantity import Quantity, glossed
 from derive.notation.read import ratio
-from derive.solve.binding import Giver, values_from
-from derive.solve.feasible import FEASIBLE_DEFAULT
+from derive.solve.answer import Answer, Bounded, tree_lines
+from derive.solve.derivation import Step, derived, prove
+from derive.solve.derivation import steps as steps_to
+from derive.solve.feasible import Candidate, Feasible, feasible
 from derive.solve.numerical import numerical
-from derive.solve.optimum import optimum
-from derive.solve.question import question
-from derive.solve.steps import Step, prove, steps
+from derive.solve.optimum import Optimum, optimum
+from derive.solve.question import STATE, question
 from derive.solve.threshold import Threshold, threshold
+from derive.solve.values import Giver, value_of
+
+# What states an assumption, by the option's name in the parsed ones.
+OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
+        "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
+        "network": "--network",
+    }
+)  # fmt: skip
+BINDS = {"e": "--precision", "s_P": "--precision", "e_g": "--gradients"}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was typed, read: the strategy, the question, assumptions and values."""
+    """What was typed, read: the strategy or limit, the question, assumptions and values."""
 
-    strategy: Strategy
+    subject: Strategy | Limit
     expr: sp.Expr
     assumptions: Assumptions
     givers: tuple[Giver, ...]
-    values: dict[str, object]
+    values: dict[str, Quantity]
 
     @property
     def fixed(self) -> tuple[sp.Symbol, ...]:
         """Mesh axes that were given a value, and so are held rather than chosen."""
         symbols = self.expr.free_symbols
-        return tuple(s for s in self.strategy.mesh if s.name in self.values and s not in symbols)
-
-
-def read(options: Namespace) -> Asked:
-    """Read the options; raises DeriveError for anything that cannot be understood."""
-    assumptions = assumptions_of(options)
-    if options.feasible is not None and options.form is None:
-        assumptions = replace(assumptions, form=FEASIBLE_DEFAULT.form)
-    asked = Asked(
-        strategy_of(options.strategy),
-        ratio(options.question),
-        assumptions,
-        givers_of(options),
-        values_of(options.set, assumptions),
-    )
-    if options.feasible is None:
-        check_mesh(asked.strategy, asked.values)
-    return asked
+        return tuple(s for s in _mesh(self.subject) if s.name in self.values and s not in symbols)
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
-    try:
-        strategy_of(options.strategy)
-    except UnknownName:
-        if "[" in options.strategy:
-            raise
-        # Imported here: it brings the step model, which a strategy does not need.
-        from derive.commands import limits
-
-        return limits.run(options)
-    if getattr(options, "assume", None) is not None:
-        raise DeriveError(f"--assume is for limits such as context_ring, not {options.strategy}")
-    asked = read(options)
+    subject = _subject_of(options.strategy)
+    _check_options(subject, options)
+    asked = _read(subject, options)
     if options.feasible is not None:
         if options.steps:
             raise DeriveError("--steps derives a closed form; --feasible has none, leave one out")
-        data, text = splits.run(
-            asked.strategy,
-            asked.expr,
-            options.feasible,
-            asked.assumptions,
-            asked.givers,
-            asked.values,
-        )
+        data, lines = _feasible(asked, options.feasible)
     elif options.best:
-        data, text = _best(asked, options.steps or options.json)
+        data, lines = _best(asked, options)
     else:
-        data, text = _bounds(asked, options)
-    return data, "\n".join([text, *_notes(asked, data)])
+        data, lines = _bounds(asked, options)
+    notes = _notes(asked, data)
+    data["notes"] = [*data.get("notes", ()), *notes]
+    return data, "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
 
-def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], str]:
+# Reading the options.
+def strategy_of(text: str) -> Strategy:
+    """A strategy by its name, or a sharding written out."""
+    return layer(text) if "[" in text else strategy(text)
+
+
+def _subject_of(text: str) -> Strategy | Limit:
     try:
-        found = threshold(asked.strategy, asked.expr, asked.assumptions, fixed=asked.fixed)
+        return strategy_of(text)
+    except UnknownName:
+        if "[" in text:
+            raise
+    if text not in LIMITS:
+        raise unknown("strategy", text, [*STRATEGIES, *LIMITS])
+    return LIMITS[text]
+
+
+def assumptions_of(options: Namespace) -> Assumptions:
+    """The assumptions that the options state; those left out keep their defaults."""
+    names = (*OPTIONS, "form")
+    return assume(**{n: x for n in names if (x := getattr(options, n, None)) is not None})
+
+
+def values_of(assignments: Sequence[str] | None, assumptions: Assumptions) -> dict[str, Quantity]:
+    """NAME=VALUE pairs as quantities by symbol name.
+
+    Raises DeriveError for a name given twice, for one that an assumption binds, and for alpha that
+    is not the C/W given beside it.
+    """
+    values: dict[str, Quantity] = {}
+    for symbol, quantity in set_values(assignments).items():
+        if symbol in assumptions.elements:
+            raise _bound(symbol, assumptions)
+        values[str(symbol.name)] = quantity
+    if {"alpha", "C", "W"} <= set(values):
+        intensity = values["C"].value / values["W"].value
+        if values["alpha"].value != intensity:
+            told = f"alpha is C/W = {shown(intensity, v.unit_of_symbol(v.alpha))}"
+            raise DeriveError(f"--set alpha contradicts C and W: {told}")
+    return values
+
+
+def _bound(symbol: sp.Symbol, assumptions: Assumptions) -> DeriveError:
+    name = str(symbol.name)
+    given = f"--set {name}: {v.meaning(symbol).gloss}"
+    if name not in BINDS:
+        return DeriveError(f"{given}, is {assumptions.elements[symbol]} and cannot be set")
+    option = BINDS[name]
+    way = "use --precision any to set it" if option == "--precision" else f"use {option}"
+    return DeriveError(
+        f"{given}, follows from {option} ({getattr(assumptions, option[2:])}); {way}"
+    )
+
+
+def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
+    """Raise DeriveError where the chips N that were given are not the product of the mesh axes."""
+    known = {s: values[s.name].value for s in whose.mesh if s.name in values}
+    if v.N in whose.chips.free_symbols or "N" not in values or not known:
+        return
+    product, chips = sp.Mul(*known.values()), values["N"].value
+    typed = " and ".join(f"{s} = {value}" for s, value in known.items())
+    if len(known) == len(whose.mesh) and product != chips:
+        raise DeriveError(f"--set N = {chips} contradicts {typed}: they make {product} chips")
+    if product > chips:
+        raise DeriveError(f"--set N = {chips} contradicts {typed}: more than the chips")
+
+
+def _mesh(subject: Strategy | Limit) -> tuple[sp.Symbol, ...]:
+    return subject.mesh if isinstance(subject, Strategy) else ()
+
+
+def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
+    """Raise DeriveError for an option that plays no part."""
+    if isinstance(subject, Strategy):
+        if getattr(options, "assume", None) is not None:
+            told = "--assume is for limits such as context_ring"
+            raise DeriveError(f"{told}, not {options.strategy}")
+        return
+    elsewhere = {**OPTIONS, "feasible": "--feasible", "best": "--best"}
+    for name, option in elsewhere.items():
+        if getattr(options, name, None) not in (None, False):
+            raise DeriveError(f"{option} plays no part in {options.strategy}; leave it out")
+
+
+def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
+    if isinstance(subject, Limit):
+        under = step_assumptions(getattr(options, "assume", None) or "default")
+        if options.form is not None:
+            under = replace(under, form=options.form)
+        expr = ratio(options.question)
+        # The chip is read as the notebook reads it where its assumptions are taken.
+        if under.profile and "profile" not in getattr(options, "given", ()):
+            options = Namespace(**{**vars(options), "profile": under.profile})
+        typed = {symbol.name: value for symbol, value in set_values(options.set).items()}
+        return Asked(subject, expr, under, givers_of(options), typed)
+    under = assumptions_of(options)
+    if options.feasible is not None and options.form is None:
+        under = replace(under, form="exact")
+    expr = ratio(options.question)
+    asked = Asked(subject, expr, under, givers_of(options), values_of(options.set, under))
+    if options.feasible is None:
+        check_mesh(subject, asked.values)
+    return asked
+
+
+# The three answers.
+def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
+    try:
+        found = threshold(asked.subject, asked.expr, asked.assumptions, fixed=asked.fixed)
+        closed = found.suited(*asked.givers, **asked.values)
     except NotClosedForm as error:
         return _numerical(asked, error)
-    derivation: Sequence[Step] = ()
-    if options.steps or options.json:
-        derivation = steps(asked.strategy, asked.expr, asked.assumptions, fixed=asked.fixed)
-    return _threshold(asked, found, derivation, options.steps)
-
-
-def _threshold(
-    asked: Asked, found: Threshold, derivation: Sequence[Step], show_steps: bool
-) -> tuple[dict[str, Any], str]:
-    exprs = [*(b.expr for b in found.bounds), *found.provided]
-    missing = _missing(asked, exprs)
+    missing = found.missing(*asked.givers, **asked.values)
     answer = None if missing else found.on(*asked.givers, **asked.values)
+    if answer is not None and isinstance(answer.threshold, Threshold):
+        closed = answer.threshold
+    steps = derived(closed) if options.steps or options.json else ()
     sides = answer.sides if answer else ()
-    bounds = []
-    for index, bound in enumerate(found.bounds):
-        value = sides[index].quantity if sides else None
-        bounds.append(
-            {
-                "relation": bound.direction,
-                "closed_form": tex.text(bound.expr),
-                "latex": tex.tex(found.relations[index]),
-                "value": plain(value),
-                "passes": list(bound.passes),
-                "networks": list(bound.where),
-            }
-        )
+    bounds = [
+        {
+            "relation": bound.direction,
+            "closed_form": tex.text(bound.expr),
+            "latex": tex.tex(relation),
+            "value": plain(sides[index].quantity) if sides else None,
+            "passes": list(bound.passes),
+            "networks": list(bound.where),
+        }
+        for index, (bound, relation) in enumerate(zip(closed.bounds, closed.relations, strict=True))
+    ]
     one = _one_side(bounds)
-    data = {
-        "strategy": asked.strategy.name,
-        "question": tex.text(asked.expr),
-        "relation": one["relation"] if one else "and",
-        "closed_form": one["closed_form"] if one else str(found),
-        "latex": found.latex,
-        "value": one["value"] if one else None,
-        "exact": str(sides[bounds.index(one)].quantity.value) if one and sides else None,
-        "unit": str(found.question.unit),
-        "bounds": bounds,
-        "provided": [f"{tex.text(load)} <= 1" for load in found.provided],
-        "split": {s.symbol.name: tex.text(s.at) for s in found.splits},
-        "assumptions": _assumptions(asked),
-        "inputs": input_rows(*(side.quantity for side in sides)),
-        "missing": missing,
-        "steps": [step_row(step, prove(step)) for step in derivation],
-    }
-    lines = [str(found)]
-    if show_steps:
-        lines += derivation_lines(derivation)
-    elif found.splits:
-        places = dict.fromkeys(f"{s.symbol} = {tex.text(s.at)}" for s in found.splits)
+    exact = sides[bounds.index(one)].quantity.value if one and sides else None
+    data = _data(
+        asked,
+        closed,
+        answer,
+        relation=one["relation"] if one else "and",
+        closed_form=one["closed_form"] if one else str(closed),
+        value=one["value"] if one else None,
+        exact=None if exact is None else str(exact),
+        unit=str(closed.question.unit),
+        missing=missing,
+        steps=steps,
+    )
+    data["bounds"] = bounds
+    data["provided"] = list(map(tex.text, closed.provided))
+    data["split"] = {s.symbol.name: tex.text(s.at) for s in closed.splits}
+    if isinstance(asked.subject, Limit):
+        data["claim"] = closed.requirement.claim
+    lines = [str(closed)]
+    if isinstance(asked.subject, Limit):
+        lines.append(f"  so that {closed.requirement.claim}")
+    if options.steps:
+        lines += derivation_lines(steps)
+    elif closed.splits:
+        places = dict.fromkeys(f"{s.symbol} = {tex.text(s.at)}" for s in closed.splits)
         lines.append(f"  at the best split, {' or '.join(places)}")
+    return data, lines + _number_lines(asked, closed, answer, missing)
+
+
+def _number_lines(
+    asked: Asked, closed: Bounded, answer: Answer | None, missing: Sequence[sp.Symbol]
+) -> list[str]:
+    if answer is not None and isinstance(asked.subject, Strategy):
+        return [str(answer)]
+    lines = []
     if answer is not None:
-        lines.append(str(answer))
-    else:
-        lines += [*_needs(missing, asked), *_assumed(asked)]
-    return data, "\n".join(lines)
+        lines += [*answer.lines, *tree_lines([side.quantity for side in answer.sides])]
+        if answer.sides and isinstance(closed, Threshold):
+            lines += _other_form(closed, asked)
+        lines += [f"  {note}" for note in answer.notes]
+    if missing and (asked.givers or asked.values):
+        lines.append(f"  for a number, give a value to {glossed(missing)}")
+    told = closed.described if answer is None else answer.described
+    return [*lines, "  assumptions:", *(f"    {name}: {text}" for name, text in told.items())]
+
+
+def _other_form(found: Threshold, asked: Asked) -> list[str]:
+    """The number in the form that was not asked for, where it is another one."""
+    option, form = ("--large-n", "large-n") if found.exact else ("--exact", "exact")
+    try:
+        also = threshold(found.subject, found.symbol, replace(found.assumptions, form=form))
+    except NotClosedForm:
+        return []
+    if also.closed_form == found.closed_form:
+        return []
+    missing = also.missing(*asked.givers, **asked.values)
+    if missing:
+        needs = ", ".join(s.name for s in missing)
+        return [f"  with {option}: {also}, which needs {needs} as well"]
+    answer = also.on(*asked.givers, **asked.values)
+    if answer.threshold != also or not answer.sides:
+        return []
+    return [f"  with {option}: {also.direction} {answer.sides[0].text}"]
 
 
 def _one_side(bounds: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -174,54 +285,51 @@ def _one_side(bounds: list[dict[str, Any]]) -> dict[str, Any] | None:
     return pick(bounds, key=lambda b: b["value"])
 
 
-def _best(asked: Asked, derive_it: bool) -> tuple[dict[str, Any], str]:
+def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     symbol = asked.expr
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
-    held = [s.name for s in asked.strategy.mesh if s.name in asked.values]
+    held = [s.name for s in _mesh(asked.subject) if s.name in asked.values]
     if held:
         raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {held[0]}")
-    found = optimum(asked.strategy, symbol, asked.assumptions)
-    derivation = _steps_to_split(asked) if derive_it else []
-    missing = _missing(asked, [found.at])
-    answer = None if missing else found.on(*asked.givers, **asked.values)
-    data = {
-        "strategy": asked.strategy.name,
-        "question": symbol.name,
-        "relation": "=",
-        "closed_form": tex.text(found.at),
-        "latex": found.latex,
-        "value": plain(answer.quantity) if answer else None,
-        "exact": str(answer.value) if answer else None,
-        "unit": str(v.unit_of_symbol(symbol)),
-        "passes": list(found.passes),
-        "second_derivative": tex.text(found.second),
-        "assumptions": _assumptions(asked),
-        "inputs": input_rows(answer.quantity) if answer else [],
-        "missing": missing,
-        "steps": [step_row(step, prove(step)) for step in derivation],
-    }
-    lines = [str(found)]
-    lines += derivation_lines(derivation) if derivation else []
-    lines.append(f"  second derivative there, positive: {tex.text(found.second)}")
-    lines += [str(answer)] if answer else [*_needs(missing, asked), *_assumed(asked)]
-    return data, "\n".join(lines)
+    best = optimum(asked.subject, symbol, asked.assumptions)
+    best = best.suited(*asked.givers, **asked.values)
+    steps = _steps_to_split(best) if options.steps or options.json else []
+    missing = best.missing(*asked.givers, **asked.values)
+    answer = None if missing else best.on(*asked.givers, **asked.values)
+    data = _data(
+        asked,
+        best,
+        answer,
+        relation="=",
+        closed_form=tex.text(best.at),
+        value=plain(answer.quantity) if answer else None,
+        exact=str(answer.value) if answer else None,
+        unit=str(v.unit_of_symbol(symbol)),
+        missing=missing,
+        steps=steps,
+    )
+    data["passes"] = list(best.passes)
+    data["second_derivative"] = tex.text(best.second)
+    lines = [str(best), *derivation_lines(steps)]
+    lines.append(f"  second derivative there, positive: {tex.text(best.second)}")
+    return data, lines + _number_lines(asked, best, answer, missing)
 
 
-def _steps_to_split(asked: Asked) -> list[Step]:
+def _steps_to_split(best: Optimum) -> list[Step]:
     """The derivation of the largest slice as far as its best split, which is the optimum."""
     made: list[Step] = []
-    for step in steps(asked.strategy, v.N, asked.assumptions):
+    for step in steps_to(best.subject, v.N, best.assumptions):
         made.append(step)
         if step.kind == "split":
             return made
     return []
 
 
-def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], str]:
+def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list[str]]:
     try:
         answer = numerical(
-            asked.strategy,
+            asked.subject,
             asked.expr,
             *asked.givers,
             assumptions=asked.assumptions,
@@ -231,64 +339,216 @@ def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], str]
     except NotClosedForm:
         raise error from None
     except DeriveError as missing:
+        if isinstance(asked.subject, Limit):
+            raise error from None
         raise NotClosedForm(f"{error}; for a numerical answer: {missing}") from None
     side = answer.sides[0]
+    data = _data(
+        asked,
+        None,
+        answer,
+        relation=side.direction,
+        closed_form=None,
+        value=plain(side.quantity),
+        exact=None,
+        unit=str(question(asked.expr).unit),
+    )
+    data["note"] = side.quantity.formula
+    return data, [f"{error}; numerically:", str(answer)]
+
+
+def _data(
+    asked: Asked,
+    closed: Bounded | None,
+    answer: Answer | None,
+    *,
+    missing: Sequence[sp.Symbol] = (),
+    steps: Sequence[Step] = (),
+    **stated: Any,
+) -> dict[str, Any]:
+    """What every answer says, in the order of the names that it has."""
+    told = answer.described if answer is not None else closed.described if closed else {}
+    under = answer.assumptions if answer is not None else closed.assumptions if closed else None
+    network = under.network if under and isinstance(asked.subject, Strategy) else None
+    return {
+        "strategy": asked.subject.name,
+        "question": tex.text(closed.question.expr if closed is not None else asked.expr),
+        "relation": stated["relation"],
+        "closed_form": stated["closed_form"],
+        "latex": closed.latex if closed is not None else None,
+        "value": stated["value"],
+        "exact": stated["exact"],
+        "unit": stated["unit"],
+        "network": "torus" if network == "chip" else network,
+        "assumptions": told,
+        "inputs": input_rows(*(side.quantity for side in answer.sides)) if answer else [],
+        "missing": [symbol.name for symbol in missing],
+        "notes": list(answer.notes) if answer else [],
+        "steps": [step_row(step) for step in steps],
+    }
+
+
+# What survives rounding.
+def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
+    """The splits and whether each is compute-bound, as data and as text. Raises DeriveError.
+
+    `value` is the degree of the axis asked for at the best split, null where none is compute-bound.
+    """
+    _check_splits(asked, splits)
+    if "N" not in asked.values:
+        raise DeriveError("--feasible needs the chips of the slice: --set N=8960")
+    chips = value_of(v.N, asked.values["N"]).value
+    if not chips.is_Integer:
+        raise DeriveError(f"N: expected a whole number of chips, found {chips}")
+    result = feasible(
+        asked.subject,
+        int(chips),
+        *asked.givers,
+        splits=splits,
+        shape=_shape(asked.givers, int(chips)) if splits == "torus" else None,
+        assumptions=asked.assumptions,
+        values={name: value for name, value in asked.values.items() if name != "N"},
+    )
+    best = result.best
+    degrees = dict(best.degrees) if best else {}
+    network = result.requirement.assumptions.network
     data = {
-        "strategy": asked.strategy.name,
+        "strategy": asked.subject.name,
         "question": tex.text(asked.expr),
-        "relation": side.direction,
+        "relation": "=",
         "closed_form": None,
         "latex": None,
-        "value": plain(side.quantity),
-        "exact": None,
-        "unit": str(question(asked.expr).unit),
-        "note": side.quantity.formula,
-        "assumptions": _assumptions(asked),
-        "inputs": input_rows(side.quantity),
-        "missing": [],
+        "value": degrees.get(str(asked.expr)),
+        "unit": "way",
+        "network": "torus" if network == "chip" else network,
+        "chips": result.chips,
+        "splits": [_candidate(c) for c in result.candidates],
+        "compute_bound": len(result.compute_bound),
+        "best": _candidate(best) if best else None,
+        "assumptions": dict(result.requirement.described),
         "steps": [],
     }
-    return data, f"{error}; numerically:\n{answer}"
+    return data, [str(result), _best_mesh(result)]
 
 
-def _missing(asked: Asked, exprs: Sequence[sp.Expr]) -> list[str]:
-    """The symbols that a number still needs, alpha standing for C and W."""
-    bound = set(values_from(asked.givers, asked.values, asked.assumptions))
-    needed = {s for expr in exprs for s in expr.free_symbols}
-    if v.alpha in needed and v.alpha not in bound:
-        needed = (needed - {v.alpha}) | {v.C, v.W}
-    left = needed - bound - {v.M_X, v.M_Y, v.M_Z}
-    return [s.name for s in sorted(left, key=v.rank)]
+def _check_splits(asked: Asked, splits: str) -> None:
+    mesh = _mesh(asked.subject)
+    strange = [
+        s.name
+        for s in sorted(asked.expr.free_symbols, key=v.rank)
+        if v.meaning(s).role == "mesh" and s != v.N and s not in mesh
+    ]
+    if strange:
+        axes = " or ".join(str(axis) for axis in mesh)
+        raise DeriveError(
+            f"--feasible: {asked.subject.name} has no mesh axis {strange[0]}; "
+            f"ask for {axes or 'another strategy'}"
+        )
+    chosen = [axis.name for axis in mesh]
+    chosen += [f"M_{name}" for name in chosen if splits == "torus"]
+    given = [name for name in chosen if name in asked.values]
+    if given:
+        raise DeriveError(f"--feasible {splits} chooses {given[0]}; leave out --set {given[0]}")
 
 
-def _needs(missing: list[str], asked: Asked) -> list[str]:
-    if not (asked.givers or asked.values):
-        return []
-    glosses = ", ".join(f"{name} ({v.meaning(v.find(name)).gloss})" for name in missing)
-    return [f"  for a number, give a value to {glosses}"]
+def _best_mesh(result: Feasible) -> str:
+    best = result.best
+    if best is None:
+        return "no split is compute-bound"
+    mesh = " x ".join(f"{name}={n:,}" for name, n in best.degrees)
+    return f"best: {mesh}" + "".join(f" {name}={n}" for name, n in best.torus_axes)
 
 
-def _assumptions(asked: Asked) -> dict[str, str]:
-    """The assumptions by name; where memory is asked for, the state of a parameter too."""
-    memory = bool(asked.expr.free_symbols & {v.P, v.M_hbm})
-    return asked.assumptions.described(memory=memory)
+def _candidate(c: Candidate) -> dict[str, Any]:
+    return {
+        "degrees": dict(c.degrees),
+        "torus_axes": {name: float(n) for name, n in c.torus_axes},
+        "chips": c.chips,
+        "idle": c.idle,
+        "ratio": float(c.ratio) if c.ratio.is_finite else None,
+        "compute_bound": c.compute_bound,
+    }
 
 
-def _assumed(asked: Asked) -> list[str]:
-    described = _assumptions(asked)
-    return ["  assumptions:", *(f"    {name}: {text}" for name, text in described.items())]
+def _shape(givers: Sequence[Giver], chips: int) -> tuple[int, ...]:
+    for giver in givers:
+        if isinstance(giver, Chip) and giver.has("pod_shape"):
+            shape = tuple(int(size) for size in giver.shape("pod_shape"))
+            if prod(shape) == chips:
+                return shape
+            raise DeriveError(
+                f"--feasible torus: the pod of {giver.name} is {' x '.join(map(str, shape))} = "
+                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods only"
+            )
+    raise DeriveError("--feasible torus needs a chip whose pod shape is known: --chip tpu-v5p")
+
+
+# Rows of JSON and lines of text.
+def derivation_lines(derivation: Sequence[Step]) -> list[str]:
+    """The steps, numbered, each with its claim and how it was proved."""
+    lines = []
+    for place, step in enumerate(derivation, 1):
+        lines += [f"{place:>3}. {step.words}", f"       {step.text}   [proved {prove(step)}]"]
+    return lines
+
+
+def plain(quantity: Quantity | None) -> float | int | None:
+    """The number of a quantity, whole where it is."""
+    if quantity is None:
+        return None
+    return int(quantity.value) if quantity.value.is_Integer else float(quantity.value)
+
+
+def step_row(step: Step) -> dict[str, str]:
+    """A step of a derivation with how it was proved."""
+    return {
+        "kind": step.kind,
+        "words": step.words,
+        "claim": step.text,
+        "latex": step.latex,
+        "proved": prove(step),
+    }
+
+
+def input_rows(*quantities: Quantity) -> list[dict[str, Any]]:
+    """The inputs of all the bounds, each once, each before its own inputs."""
+    rows: dict[str, dict[str, Any]] = {}
+    for quantity in quantities:
+        for name, given in quantity.inputs:
+            row = {
+                "symbol": name,
+                "value": plain(given),
+                "unit": str(given.unit),
+                "of": given.owner,
+                "basis": given.basis,
+                "source": given.source,
+                "status": given.status,
+            }
+            rows.setdefault(name, row)
+            for below in input_rows(given):
+                rows.setdefault(below["symbol"], below)
+    return list(rows.values())
 
 
 def _notes(asked: Asked, data: dict[str, Any]) -> list[str]:
     """What the answer's own lines do not say: a gated model, values that play no part."""
-    lines = []
+    notes = []
+    plain_layer = (
+        isinstance(asked.subject, Strategy)
+        and asked.subject.gate is not None
+        and not asked.assumptions.gated
+        and not asked.expr.free_symbols & STATE
+    )
     for giver in asked.givers:
-        if isinstance(giver, Model) and giver.gated and not asked.assumptions.gated:
-            lines.append(f"note: {giver.name} has three matrices per layer; --gated counts them")
+        if plain_layer and isinstance(giver, Model) and giver.gated:
+            notes.append(f"{giver.name} has three matrices per layer; --gated counts them")
     rows = data.get("inputs")
     if rows:
         conditions = " ".join(data.get("provided", ()))
         used = {row["symbol"] for row in rows} | set(re.findall(r"[A-Za-z_]+", conditions))
-        idle = [name for name in asked.values if name not in used]
-        lines += [f"note: {name} plays no part in this answer" for name in idle]
-    return lines
+        if data["notes"]:  # the answers of other networks are told there
+            used |= {"W_dcn", "n_node"}
+        notes += [f"{name} plays no part in this answer" for name in asked.values if name not in used]
+    return notes
+
+

@@ -38,13 +38,13 @@ def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:
 def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any], str]:
     spellings = {s: c.name for c in catalogue.chips.values() for s in (c.name, *c.aliases)}
     spellings |= {s: m.name for m in catalogue.models.values() for s in (m.name, *m.aliases)}
-    found = spellings.get(name.lower())
-    if found is None:
+    known_as = spellings.get(name.lower())
+    if known_as is None:
         raise unknown("chip or model", name, spellings)
-    if found in catalogue.models:
-        data, lines, cited = _model(model(found, catalogue=catalogue))
+    if known_as in catalogue.models:
+        data, lines, cited = _model(model(known_as, catalogue=catalogue))
     else:
-        data, lines, cited = _chip(chip(found, profile=profile, catalogue=catalogue))
+        data, lines, cited = _chip(chip(known_as, profile=profile, catalogue=catalogue))
     data["sources"] = {}
     for key in dict.fromkeys(cited):
         known = source(key, catalogue)
@@ -59,11 +59,13 @@ def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any],
     return data, "\n".join(lines)
 
 
-def _chip(found: Chip) -> tuple[dict[str, Any], list[str], list[str]]:
-    data: dict[str, Any] = {"name": found.name, "title": found.title, "profile": found.profile}
-    lines = [f"{found.name}: {found.title} (profile {found.profile}; > marks the reading in use)"]
+def _chip(chosen: Chip) -> tuple[dict[str, Any], list[str], list[str]]:
+    data: dict[str, Any] = {"name": chosen.name, "title": chosen.title, "profile": chosen.profile}
+    lines = [
+        f"{chosen.name}: {chosen.title} (profile {chosen.profile}; > marks the reading in use)"
+    ]
     data["facts"] = {}
-    for fact, picked in zip(found.facts, found.picked, strict=True):
+    for fact, picked in zip(chosen.facts, chosen.picked, strict=True):
         unit = fact.key.unit
         rows = [_reading(r, unit, r == picked) for r in fact.readings]
         data["facts"][fact.key.name] = rows
@@ -97,26 +99,26 @@ def _reading(reading: Reading, unit: Unit, picked: bool) -> dict[str, Any]:
     }
 
 
-def _model(found: Model) -> tuple[dict[str, Any], list[str], list[str]]:
-    parameters = found.parameters
+def _model(named: Model) -> tuple[dict[str, Any], list[str], list[str]]:
+    parameters = named.parameters
     data: dict[str, Any] = {
-        "name": found.name,
-        "title": found.title,
-        "shapes": {s.name: int(q.value) for s, q in found.bindings().items()},
-        "gated": found.gated,
+        "name": named.name,
+        "title": named.title,
+        "shapes": {s.name: int(q.value) for s, q in named.bindings().items()},
+        "gated": named.gated,
         "parameters": int(parameters.value),
-        "parts": {name: int(part.value) for name, part in found.parts},
-        "source": found.source,
-        "where": found.where,
-        "status": found.status,
+        "parts": {name: int(part.value) for name, part in named.parts},
+        "source": named.source,
+        "where": named.where,
+        "status": named.status,
     }
-    lines = [f"{found.name}: {found.title} [{found.source}] {found.status}"]
-    for s, q in found.bindings().items():
+    lines = [f"{named.name}: {named.title} [{named.source}] {named.status}"]
+    for s, q in named.bindings().items():
         if s != v.P:  # exactly, below
             lines.append(f"  {s.name:<4}{shown(q.value, q.unit):<12}{v.meaning(s).gloss}")
     lines.append(
-        "  three matrices per layer (gated)" if found.gated else "  two matrices per layer"
+        "  three matrices per layer (gated)" if named.gated else "  two matrices per layer"
     )
     lines.append(f"  parameters {int(parameters.value):,}, computed from the shapes:")
-    lines += [f"    {name:<14}{int(part.value):>18,}" for name, part in found.parts]
-    return data, lines, [found.source] if found.source else []
+    lines += [f"    {name:<14}{int(part.value):>18,}" for name, part in named.parts]
+    return data, lines, [named.source] if named.source else []

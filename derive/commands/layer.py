@@ -7,16 +7,11 @@ from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import (
-    assumptions_of,
-    check_mesh,
-    givers_of,
-    strategy_of,
-    values_of,
-)
+from derive.commands.ask import assumptions_of, check_mesh, strategy_of, values_of
+from derive.commands.inputs import givers_of
 from derive.cost.program import PassCost
 from derive.notation import tex
-from derive.solve.binding import value_of, values_from
+from derive.solve.values import given_facts, typed_values
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
@@ -29,15 +24,15 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     strategy = strategy_of(options.sharding)
     values = values_of(options.set, assumptions)
     check_mesh(strategy, values)
-    given = values_from(givers_of(options), values, assumptions)
-    known: dict[sp.Symbol, sp.Expr] = dict(assumptions.constants)
-    known |= {symbol: value_of(symbol, quantity).value for symbol, quantity in given.items()}
-    data: dict[str, Any] = {"sharding": str(strategy.layer or strategy.name)}
+    given = {**given_facts(givers_of(options), assumptions), **typed_values(values)}
+    known: dict[sp.Symbol, sp.Expr] = dict(assumptions.elements)
+    known |= {symbol: quantity.value for symbol, quantity in given.items()}
+    data: dict[str, Any] = {"sharding": str(strategy.block or strategy.name)}
     for cost in strategy.passes(assumptions):
         data[cost.name] = _pass(cost, known)
     data["assumptions"] = {
         name: text
-        for name, text in assumptions.described().items()
+        for name, text in assumptions.stated().items()
         if name in ("keep", "gated", "precision", "gradients")
     }
     return data, _table(data)

@@ -7,23 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.plan.mesh import Mesh, Regrouped, mesh, regrouped
-from derive.plan.mesh_text import lines
+from derive.plan.mesh import Mesh, Regrouped, lines, mesh, regrouped
 
 
 def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, int]:
     """The whole numbers from `least` of "tp=2,cp=2", in that order; raises DeriveError."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
             raise DeriveError(
                 f"{option}: expected AXIS={'SIZE' if least else 'INDEX'},..., found {quoted(text)}"
             )
-        if name in found:
+        if name in sizes:
             raise DeriveError(f"{option}: {name} is given twice")
-        found[name] = whole(value, f"{option} {name}", least)
-    return found
+        sizes[name] = whole(value, f"{option} {name}", least)
+    return sizes
 
 
 def whole(text: str, option: str, least: int = 1) -> int:
@@ -38,19 +37,18 @@ def whole(text: str, option: str, least: int = 1) -> int:
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The mesh as JSON-ready data and as text. Raises DeriveError."""
-    of = mesh(
-        sizes_of(options.sizes), whole(options.cards_per_node, "--cards-per-node"), options.order
-    )
+    per_node = whole(options.cards_per_node, "--cards-per-node")
+    cards = mesh(sizes_of(options.sizes), per_node, options.order)
     rank = None if options.rank is None else whole(options.rank, "--rank", 0)
-    data = _as_data(of, rank)
-    text = lines(of)
+    data = _as_data(cards, rank)
+    text = lines(cards)
     if rank is not None:
-        text.append(f"rank {rank} is at {_shown(of.coordinates(rank))}")
+        text.append(f"rank {rank} is at {_shown(cards.coordinates(rank))}")
     if options.at is not None:
-        data["rank"] = of.rank(sizes_of(options.at, "--at", 0))
-        text.append(f"{_shown(of.coordinates(data['rank']))} is rank {data['rank']}")
+        data["rank"] = cards.rank(sizes_of(options.at, "--at", 0))
+        text.append(f"{_shown(cards.coordinates(data['rank']))} is rank {data['rank']}")
     if options.experts is not None:
-        experts = _experts(of, options.experts)
+        experts = _experts(cards, options.experts)
         data["experts"] = _as_data(experts, rank)
         text += lines(experts)
         if rank is not None:
@@ -58,21 +56,21 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     return data, "\n".join(text)
 
 
-def _experts(of: Mesh, text: str) -> Regrouped:
+def _experts(cards: Mesh, text: str) -> Regrouped:
     sizes = sizes_of(text, "--experts")
     for name in sizes:
         if name not in ("etp", "ep"):
             raise unknown("axis of --experts", name, ("etp", "ep"))
-    return regrouped(of, **sizes)
+    return regrouped(cards, **sizes)
 
 
-def _as_data(of: Mesh | Regrouped, rank: int | None) -> dict[str, Any]:
+def _as_data(cards: Mesh, rank: int | None) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "groups": {axis: [list(g) for g in of.groups(axis)] for axis in of.sizes},
-        "inside_node": {axis: of.inside_node(axis) for axis in of.sizes},
+        "groups": {axis: [list(group) for group in cards.groups(axis)] for axis in cards.sizes},
+        "inside_node": {axis: cards.inside_node(axis) for axis in cards.sizes},
     }
     if rank is not None:
-        data["coordinates"] = of.coordinates(rank)
+        data["coordinates"] = cards.coordinates(rank)
     return data
 
 

@@ -8,24 +8,27 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy as sp
 
+from derive.commands.mesh import sizes_of
 from derive.commands.typed import set_values
-from derive.cost.step_assumptions import step_assumptions
+from derive.cost.assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
+from derive.facts.tree import cited, tree
 from derive.notation import symbols as v
+from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.read import quantity
 from derive.notation.units import sequence
-from derive.plan import report
-from derive.plan.exact import as_float
-from derive.plan.few import search_few
-from derive.plan.found import Found
-from derive.plan.nearest import Near, Row
-from derive.plan.plans import Plan, shown_degrees
+from derive.plan import notebook, report
+from derive.plan.axes import AXES, NAMED, degrees
+from derive.plan.nearest import Near, nearest
+from derive.plan.plan import Plan
+from derive.plan.search import Ranking, search
 from derive.plan.task import Task, check_parameters, task
+from derive.solve.compiled import as_float
 
 TOP_OF_STYLE: Mapping[str, int] = MappingProxyType({"table": report.TOP, "notebook": 3})
 STYLES = tuple(TOP_OF_STYLE)
@@ -33,6 +36,7 @@ NOTHING_FITS = 1
 OPTIONS: Mapping[sp.Symbol, str] = MappingProxyType(
     {v.N: "--cards", v.T: "--seq", v.B_seq: "--batch"}
 )
+Wanted = dict[str, int]  # degrees by the names of their axes
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
@@ -44,45 +48,58 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     if style not in STYLES:
         raise unknown("style", style, STYLES)
     top = _top(options.top, style)
-    also = [_Degrees.typed(text, "--also") for text in options.also or ()]
+    also = [_degrees(text, "--also") for text in options.also or ()]
     why = [_rank_or_degrees(text) for text in options.why or ()]
-    found = search_few(task_of(options), top=0 if also or why else top)
-    if not found.fit:
-        return _nothing(found, style)
-    ranks = [degrees.rank(found, "--also") for degrees in also]
-    pair = _pair(found, why) if why else None
-    plans = found.plans(top)
-    data = as_data(found, plans)
+    ranking = search(asked_of(options)[0], top=0 if also or why else top)
+    plans = ranking.plans(top)
+    data = as_data(ranking, plans)
+    if not ranking.fit:
+        also, why = [], []
+    ranks = [_rank(ranking, wanted, "--also") for wanted in also]
     if ranks:
-        data["also"] = [{"rank": rank, **plan_data(found.plan(rank))} for rank in ranks]
-    if pair:
+        data["also"] = [{"rank": rank, **plan_data(ranking.plan(rank))} for rank in ranks]
+    if style == "notebook":
+        lines = list(notebook.lines(ranking, plans, ranks))
+    else:
+        lines = ranking.lines(plans)
+        lines += [f"rank {rank}: {ranking.plan(rank).degrees}" for rank in ranks]
+    if why:
+        pair = _pair(ranking, why)
         data["why"] = _why_data(*pair)
-    if style == "notebook":
-        from derive.plan import notebook
-
-        lines = list(notebook.lines(found, plans, [one.searched for one in also]))
-    else:
-        lines = report.framed(found, report.table(plans))
-        lines += [f"rank {rank}: {found.plan(rank).degrees}" for rank in ranks]
-    if pair:
         lines += report.why(*pair)
-    return data, "\n".join(lines), 0
+    return data, "\n".join(lines), 0 if ranking.fit else NOTHING_FITS
 
 
-def _nothing(found: Found, style: str) -> tuple[dict[str, Any], str, int]:
-    """What `run` gives where nothing fits: what is nearest, or the notebook's line of 0 plans."""
-    from derive.plan import nearest, notebook
+def why(options: Namespace) -> str:
+    """The tree of "plan.RANK.NAME", a number of a ranked plan, down to its sources. Raises
+    DeriveError and UnknownName."""
+    word, _, rest = options.figure.partition(".")
+    rank, dot, name = rest.partition(".")
+    if not dot or not rank.isdigit() or not rank.isascii() or len(rank) > 18:
+        told = "expected plan.RANK.NAME, such as plan.1.mfu"
+        raise DeriveError(f"{told}, found {quoted(options.figure)}")
+    for option in ("model", "chip", "cards", "seq", "batch"):
+        if getattr(options, option) is None:
+            raise DeriveError(
+                f"{word}.{rank}.{name}: expected --{option} as well, as derive plan takes it"
+            )
+    asked, known = asked_of(options)
+    ranking = search(asked, top=int(rank))
+    if not ranking.fit:
+        raise DeriveError(f"{options.figure}: nothing fits; see derive plan")
+    if not 1 <= int(rank) <= ranking.fit:
+        raise DeriveError(
+            f"{options.figure}: expected a rank from 1 to {ranking.fit:,}, found {rank}"
+        )
+    plan = ranking.plan(int(rank))
+    wanted = plan.quantity(name)
+    return "\n".join(
+        [f"{options.figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)]
+    )
 
-    near = nearest.nearest(found.task, found.space)
-    if style == "notebook":
-        lines = list(notebook.lines(found, ()))
-    else:
-        lines = report.framed(found, report.nearest(found, near))
-    return as_data(found, (), near), "\n".join(lines), NOTHING_FITS
 
-
-def task_of(options: Namespace) -> Task:
-    """What was typed as a task; raises DeriveError."""
+def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
+    """What was typed as a task, and the facts it rests on; raises DeriveError."""
     assumptions = step_assumptions("default" if options.assume is None else options.assume)
     profile = assumptions.profile or DEFAULT_PROFILE
     if options.profile is not None:
@@ -92,9 +109,9 @@ def task_of(options: Namespace) -> Task:
     for symbol in values:
         if symbol in OPTIONS:
             raise DeriveError(f"--set {symbol}: unknown value to set; use {OPTIONS[symbol]}")
-    of = model(options.model, catalogue=known)
+    chosen = model(options.model, catalogue=known)
     asked = task(
-        of,
+        chosen,
         chip(options.chip, profile=profile, catalogue=known),
         cards=_count(options.cards, v.N, "--cards"),
         seq=_count(options.seq, v.T, "--seq"),
@@ -103,8 +120,8 @@ def task_of(options: Namespace) -> Task:
         values=values,
     )
     if v.P in values:
-        check_parameters(of, asked)
-    return asked
+        check_parameters(chosen, asked)
+    return asked, known
 
 
 def _catalogue(options: Namespace, profile: str) -> Catalogue:
@@ -140,67 +157,50 @@ def _top(text: str | None, style: str) -> int:
     return int(text)
 
 
-class _Degrees(NamedTuple):
-    """Degrees that were typed; dp and the micro-batch may be left open."""
-
-    tp: int = 1
-    cp: int = 1
-    pp: int = 1
-    dp: int | None = None
-    b_seq: int | None = None
-
-    @classmethod
-    def typed(cls, text: str, option: str) -> _Degrees:
-        """Those of "tp=8,cp=1", or of "tp=8 cp=1" as plans are shown; raises DeriveError."""
-        # Imported here: a mesh is not needed for a plan without them.
-        from derive.commands.mesh import sizes_of
-
-        found = sizes_of(re.sub(r"[,\s]+(?=\w+\s*=)", ",", text.strip()), option)
-        for name in found:
-            if name not in cls._fields:
-                raise unknown(f"degree of {option}", name, cls._fields)
-        return cls(**found)
-
-    @property
-    def searched(self) -> tuple[int, ...]:
-        """What a search looks them up by."""
-        three = (self.tp, self.cp, self.pp)
-        return three if self.b_seq is None else (*three, self.b_seq)
-
-    def rank(self, found: Found, option: str) -> int:
-        """The rank of the best plan with these degrees; raises DeriveError that says why there is
-        none."""
-        if self.dp is not None:
-            cards = self.tp * self.cp * self.pp * self.dp
-            if cards != found.task.cards:
-                shown = shown_degrees(self.tp, self.cp, self.pp, self.dp)
-                raise DeriveError(
-                    f"{option}: {shown} is {cards:,} cards, not the {found.task.cards:,} given"
-                )
-        try:
-            return found.rank(*self.searched)
-        except DeriveError:
-            row = Row(self.tp, self.cp, self.pp, self.b_seq or found.space.micro_batch[0])
-            raise DeriveError(f"{option}: {report.why_not(found, row)}") from None
+def _degrees(text: str, option: str) -> Wanted:
+    """Those of "tp=8,cp=1", or of "tp=8 cp=1" as plans are shown; of those that are always shown
+    1 where they are left out, but dp. Raises DeriveError."""
+    typed = sizes_of(re.sub(r"[,\s]+(?=\w+\s*=)", ",", text.strip()), option)
+    for name in typed:
+        if name not in NAMED:
+            raise unknown(f"degree of {option}", name, [axis.symbol.name for axis in AXES])
+    wanted = {NAMED[name].name: degree for name, degree in typed.items()}
+    return {axis.name: 1 for axis in AXES if axis.values and axis.said} | wanted
 
 
-def _rank_or_degrees(text: str) -> int | _Degrees:
+def _rank(ranking: Ranking, wanted: Wanted, option: str) -> int:
+    """The rank of the best plan with some degrees; raises DeriveError that says why there is
+    none."""
+    space, cards = ranking.space, ranking.task.cards
+    row = degrees(**wanted)
+    if row.dp and row.size * row.dp != cards:
+        told = f"{row} is {row.size * row.dp:,} cards, not the {cards:,} given"
+        raise DeriveError(f"{option}: {told}")
+    try:
+        return ranking.rank(**wanted)
+    except DeriveError:
+        firsts = {axis.name: rows[0] for axis, rows in zip(AXES, space.values, strict=True) if rows}
+        row = degrees(**{**firsts, **wanted, "dp": 0})
+        raise DeriveError(f"{option}: {report.why_not(ranking.task, space, row)}") from None
+
+
+def _rank_or_degrees(text: str) -> int | Wanted:
     """A plan of --why: its rank ("2") or its degrees ("tp=8,cp=1,pp=1", those left out being 1)."""
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     if "=" not in text:
         told = "expected a rank from 1, or degrees such as tp=8,cp=1,pp=1"
         raise DeriveError(f"--why: {told}, found {quoted(text)}")
-    return _Degrees.typed(text, "--why")
+    return _degrees(text, "--why")
 
 
-def _pair(found: Found, asked: Sequence[int | _Degrees]) -> tuple[Plan, Plan]:
+def _pair(ranking: Ranking, asked: Sequence[int | Wanted]) -> tuple[Plan, Plan]:
     """The two plans of --why; raises DeriveError."""
-    first, second = (one if isinstance(one, int) else one.rank(found, "--why") for one in asked)
+    first, second = (x if isinstance(x, int) else _rank(ranking, x, "--why") for x in asked)
     for rank in (first, second):
-        if not 1 <= rank <= found.fit:
-            raise DeriveError(f"--why: expected a rank from 1 to {found.fit:,}, found {rank}")
-    plans = found.plan(first), found.plan(second)
+        if not 1 <= rank <= ranking.fit:
+            raise DeriveError(f"--why: expected a rank from 1 to {ranking.fit:,}, found {rank}")
+    plans = ranking.plan(first), ranking.plan(second)
     if first == second:
         raise DeriveError(
             f"--why: expected two plans, found one twice: rank {first} is {plans[0].degrees}"
@@ -208,9 +208,9 @@ def _pair(found: Found, asked: Sequence[int | _Degrees]) -> tuple[Plan, Plan]:
     return plans
 
 
-def as_data(found: Found, plans: Sequence[Plan], near: Sequence[Near] = ()) -> dict[str, Any]:
+def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
     """The outcome of a search as JSON-ready data; times in seconds, memory in bytes."""
-    asked = found.task
+    asked = ranking.task
     data: dict[str, Any] = {
         "model": asked.model,
         "chip": asked.chip,
@@ -218,15 +218,39 @@ def as_data(found: Found, plans: Sequence[Plan], near: Sequence[Near] = ()) -> d
         "seq": asked.seq,
         "batch": asked.batch,
         "assumptions": {"name": asked.assumptions.name, **asked.assumptions.described()},
-        "candidates": found.candidates,
-        "fit": found.fit,
-        "rejected": found.rejected,
+        "set": {
+            s.name: _number(fraction(asked.values[s].value))
+            if s in asked.values
+            else asked.fixed[s]
+            for s in asked.given
+        },
+        "notes": report.notes(asked),
+        "inputs": _inputs(asked),
+        "candidates": ranking.candidates,
+        "fit": ranking.fit,
+        "rejected": ranking.rejected,
         "plans": [plan_data(plan) for plan in plans],
     }
-    if not found.fit:
-        data["nearest"] = [_lacking(plan) for plan in found.too_large]
+    if not ranking.fit:
+        near = nearest(asked, ranking.space)
+        data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
         data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in near]
     return data
+
+
+def _inputs(asked: Task) -> list[dict[str, Any]]:
+    """Every constant that the plans rest on, with what it belongs to and where it is from."""
+    return [
+        {
+            "symbol": symbol.name,
+            "value": _number(asked.numbers[symbol]),
+            "unit": str(value.unit),
+            "of": value.owner,
+            "source": value.source,
+            "status": value.status,
+        }
+        for symbol, value in asked.values.items()
+    ]
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:
@@ -249,27 +273,21 @@ def _near_data(near: Near) -> dict[str, Any]:
 def plan_data(plan: Plan) -> dict[str, Any]:
     """One plan as JSON-ready data."""
     return {
-        "tp": plan.tp,
-        "cp": plan.cp,
-        "pp": plan.pp,
-        "dp": plan.dp,
-        "ep": 1,
-        "virtual": 1,
-        "micro_batch": plan.micro_batch,
+        **{axis.name: degree for axis, degree in zip(AXES, plan.degrees, strict=True)},
         "mfu": _number(plan.mfu),
         "step_seconds": _number(plan.step_seconds),
         "memory_bytes": _number(plan.memory_bytes),
         "recomputed_layers": plan.recomputed_layers,
         "layers_per_stage": plan.layers_per_stage,
-        "parts": {**{name: _number(part) for name, part in plan.parts.items()}, "ep": 0.0},
+        "parts": {name: _number(plan.parts.get(name, Fraction(0))) for name in (*plan.parts, "ep")},
         "memory": {name: _number(part) for name, part in plan.memory.items()},
     }
 
 
 def _why_data(better: Plan, worse: Plan) -> dict[str, Any]:
     return {
-        "first": better.degrees,
-        "second": worse.degrees,
+        "first": str(better.degrees),
+        "second": str(worse.degrees),
         "saved_seconds": _number(worse.step_seconds - better.step_seconds),
         "parts": {name: _number(saved) for name, saved in report.differences(better, worse)},
     }
@@ -277,5 +295,5 @@ def _why_data(better: Plan, worse: Plan) -> dict[str, Any]:
 
 def _number(value: Fraction) -> float | None:
     """A number of JSON, or null beyond the range of float64."""
-    found = as_float(value)
-    return found if isfinite(found) else None
+    near = as_float(value)
+    return near if isfinite(near) else None

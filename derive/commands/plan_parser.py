@@ -10,26 +10,7 @@ from typing import Any
 def add_plan_parser(commands: Any, once: type[Action]) -> None:
     """Add `derive plan`; `once` is the action of an option that may be given one time."""
     parser = _command(commands, "plan", "the ranked plans of a model on so many cards", _plan)
-    parser.add_argument("--model", action=once, required=True, help="such as llama-3-70b")
-    parser.add_argument("--chip", action=once, required=True, help="such as h100")
-    parser.add_argument("--cards", action=once, required=True, help="how many chips")
-    parser.add_argument(
-        "--seq", action=once, required=True, metavar="TOKENS", help="tokens of a sequence"
-    )
-    parser.add_argument(
-        "--batch", action=once, required=True, metavar="SEQUENCES", help="sequences of a step"
-    )
-    parser.add_argument(
-        "--assume",
-        action=once,
-        help="notebook or default (the default), or such as notebook+ring_tensor",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        help="a constant (eta=0.5, M_hbm=96 GB), or a degree to hold (tp, cp, pp, dp, b_seq)",
-    )
+    add_task_options(parser, once, required=True)
     parser.add_argument("--top", action=once, metavar="K", help="how many plans; 0: all")
     parser.add_argument(
         "--why",
@@ -45,9 +26,33 @@ def add_plan_parser(commands: Any, once: type[Action]) -> None:
         help="the rank of a plan as well, such as tp=8,cp=1,pp=4",
     )
     parser.add_argument("--style", action=once, help="table (the default) or notebook")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def add_task_options(parser: ArgumentParser, once: type[Action], *, required: bool) -> None:
+    """What is planned; `derive why` takes it as well, for a figure plan.RANK.NAME."""
+    parser.add_argument("--model", action=once, required=required, help="such as llama-3-70b")
+    parser.add_argument("--chip", action=once, required=required, help="such as h100")
+    parser.add_argument("--cards", action=once, required=required, help="how many chips")
+    parser.add_argument(
+        "--seq", action=once, required=required, metavar="TOKENS", help="tokens of a sequence"
+    )
+    parser.add_argument(
+        "--batch", action=once, required=required, metavar="SEQUENCES", help="sequences of a step"
+    )
+    parser.add_argument(
+        "--assume",
+        action=once,
+        help="notebook or default (the default), or such as notebook+ring_tensor",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        help="a constant (eta=0.5, M_hbm=96 GB), or a degree to hold (tp, cp, pp, dp, b_seq)",
+    )
     parser.add_argument("--profile", action=once, help="whose readings of the facts")
     parser.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
-    parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def add_limit_options(ask: ArgumentParser, once: type[Action]) -> None:

@@ -1,15 +1,22 @@
-"""Assumptions: named values with defaults, shown with every answer and never buried."""
+"""Assumptions: named values with defaults, shown with every answer and never buried.
+
+One value says what a layer's strategy and what a training step rests on. A step starts from the
+script of the notebook [NB]: each correction replaces one of its terms by the right form and can be
+switched on alone. `notebook` has none of them, `default` all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 import sympy as sp
 
-from derive.notation.errors import DeriveError, nearest, quoted
-from derive.notation.symbols import e, e_g, fma, s_P
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, nearest, quoted, unknown
 
 BYTES: Mapping[str, Fraction] = {
     "fp32": Fraction(4),
@@ -21,10 +28,72 @@ BYTES: Mapping[str, Fraction] = {
 FLOP_PER_MULTIPLY_ADD = 2
 ADAM_MOMENTS_BYTES = 2 * BYTES["fp32"]
 
+CORRECTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "largest_stage": "the fullest stage's parameters, embedding or head included, not P/(t p)",
+        "gradient_bytes": "gradients are kept and reduced in fp32, not in bf16",
+        "saved_tensors": "saved activations are counted from the shapes, not taken as 34 bytes",
+        "logits": "the last stage holds the logits and their gradient",
+        "working_set": "a recomputed layer's own activations are held while it is run again",
+        "attention_width": "attention computes over the width of its heads, not the model width",
+        "ring_tensor": "keys and values are split over the tensor group before the ring",
+        "recompute_collectives": "recomputation repeats the collectives of the forward pass",
+        "bubble": "the bubble is filled by the other stages, which have no head",
+        "gradient_window": "gradient traffic hides under the last backward and next forward pass",
+        "two_level": "gradients are reduced inside nodes first, then across them",
+        "zigzag": "a causal sequence is balanced only when cut into 2c equal pieces",
+        "any_chunk": "no least chunk for the ring, since its exposed part is priced",
+        "exact_parameters": "parameters are counted from the shapes, and the chip is read as it is",
+        "wide_grid": "divisors of the layers as stages, more context ranks, micro-batches up to 4",
+    }
+)
 
-@dataclass(frozen=True)
+# The choices of every assumption but the corrections, each with the phrase that an answer prints.
+PHRASES: Mapping[str, Mapping[object, str]] = {
+    "overlap": {
+        "concurrent": "concurrent: communication runs side by side, the largest counts",
+        "serial": "serial: communication terms add up",
+    },
+    "passes": {
+        "each": "each: forward and backward must both be compute-bound",
+        "forward": "forward pass alone",
+        "backward": "backward pass alone",
+        "step": "forward and backward taken together",
+    },
+    "form": {
+        "large-n": "large-n: a collective over n devices sends the whole array",
+        "exact": "exact: a collective over n devices sends (n-1)/n of the array",
+    },
+    "keep": {
+        "activations": "activations gathered in the forward pass are kept for the backward",
+        "none": "nothing gathered in the forward pass is kept for the backward pass",
+        "weights": "weights gathered in the forward pass are kept for the backward pass",
+        "all": "all that is gathered in the forward pass is kept for the backward pass",
+    },
+    "gated": {False: "two matrices (not gated)", True: "three matrices (gated)"},
+    "precision": {
+        **{
+            name: f"{name}: {size} {'bytes' if size > 1 else 'byte'} per element"
+            for name, size in BYTES.items()
+        },
+        "any": "any: bytes per element stay a symbol",
+    },
+    "gradients": dict.fromkeys(("same", *BYTES), ""),  # told as a precision
+    "wrap": {True: "torus axes wrap around", False: "torus axes do not wrap around"},
+    "network": {
+        "chip": "chip: what the chip has, a torus where no chip is named",
+        "torus": "torus: a ring of bandwidth W, both ways added, along each torus axis",
+        "node": "node: the switches of one node, W_node one-way per chip, shared by all axes",
+        "two-level": "two-level: whole nodes, W_node inside and n_node links of W_dcn out of each",
+        "egress": "egress: one chip in each node, W_dcn one-way per chip, shared by all axes",
+    },
+}
+CHOICES: Mapping[str, tuple[object, ...]] = {name: tuple(ways) for name, ways in PHRASES.items()}
+
+
+@dataclass(frozen=True, repr=False)
 class Assumptions:
-    """What an answer rests on. Every field has a default and a line in `described`.
+    """What an answer rests on. Every field has a default and a line in `stated` or `described`.
 
     overlap: concurrent (terms run side by side, the largest counts) or serial (they add).
     passes: each (every pass has to be compute-bound), forward, backward, or step (their sum).
@@ -32,8 +101,11 @@ class Assumptions:
     keep: the gathered tensors that the forward pass leaves for the backward one.
     gated: three matrices per layer instead of two.
     precision: of weights, activations and FLOP rate; "any" leaves bytes per element as a symbol.
-    gradients: precision of the weight gradients; "same" is that of the weights.
+    gradients: precision of the weight gradients; "same" is that of the weights, or of a step what
+    the correction `gradient_bytes` says.
     wrap: whether the torus axes close into rings.
+    network: what a layer's moves run over; "chip" is what the chip has.
+    corrections: of a training step, by name.
     """
 
     overlap: str = "concurrent"
@@ -44,97 +116,174 @@ class Assumptions:
     precision: str = "bf16"
     gradients: str = "same"
     wrap: bool = True
+    network: str = "chip"
+    corrections: frozenset[str] = frozenset(CORRECTIONS)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value not in CHOICES[field.name]:
-                raise DeriveError(_refusal(field.name, value))
+        for name in CHOICES:
+            value = getattr(self, name)
+            if value not in CHOICES[name]:
+                raise DeriveError(_refusal(name, value))
+        for correction in sorted(self.corrections):
+            if correction not in CORRECTIONS:
+                raise unknown("correction", correction, CORRECTIONS)
+
+    def __contains__(self, correction: str) -> bool:
+        if correction not in CORRECTIONS:
+            raise unknown("correction", correction, CORRECTIONS)
+        return correction in self.corrections
+
+    def __repr__(self) -> str:
+        changed = (f"{n}={getattr(self, n)}" for n in CHOICES if n in self.changed)
+        return ", ".join([self.name, *changed])
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The names of the assumptions that are not at their defaults."""
+        names = (*CHOICES, "corrections")
+        return tuple(n for n in names if getattr(self, n) != getattr(DEFAULT, n))
 
     @property
     def exact(self) -> bool:
         return self.form == "exact"
 
     @property
-    def constants(self) -> dict[sp.Symbol, sp.Expr]:
-        """The values of the vocabulary's constants under these assumptions."""
-        values: dict[sp.Symbol, sp.Expr] = {fma: sp.Integer(FLOP_PER_MULTIPLY_ADD)}
+    def name(self) -> str:
+        """The corrections as they are typed: notebook, default, or one of them with corrections
+        added or left out."""
+        if len(self.corrections) <= len(CORRECTIONS) // 2:
+            return "+".join(["notebook", *(n for n in CORRECTIONS if n in self.corrections)])
+        return "-".join(["default", *(n for n in CORRECTIONS if n not in self.corrections)])
+
+    @property
+    def elements(self) -> dict[sp.Symbol, sp.Expr]:
+        """FLOP of a multiply-add and the bytes of an element, which are put into the costs of a
+        layer: of weights and activations, of state per parameter, and of gradients."""
+        values: dict[sp.Symbol, sp.Expr] = {v.fma: sp.Integer(FLOP_PER_MULTIPLY_ADD)}
         if self.precision != "any":
-            values[e] = _exact(BYTES[self.precision])
-            values[s_P] = _exact(BYTES[self.precision] + ADAM_MOMENTS_BYTES)
-        gradients = self.precision if self.gradients == "same" else self.gradients
-        values[e_g] = e if gradients == "any" else _exact(BYTES[gradients])
+            values[v.e] = _exact(BYTES[self.precision])
+            values[v.s_P] = _exact(BYTES[self.precision] + ADAM_MOMENTS_BYTES)
+        gradients = self._gradients
+        values[v.e_g] = v.e if gradients == "any" else _exact(BYTES[gradients])
         return values
 
-    def described(self, *, memory: bool = False) -> dict[str, str]:
-        """Each assumption as a name and a short phrase, in a fixed order; with `memory`, the bytes
-        of state per parameter too."""
-        gradients = self.precision if self.gradients == "same" else self.gradients
-        size = self.constants.get(s_P, s_P)
-        state = f"{size} bytes per parameter: {self.precision} weight, two fp32 Adam moments"
-        described = {
-            "overlap": {
-                "concurrent": "concurrent: communication runs side by side, the largest counts",
-                "serial": "serial: communication terms add up",
-            }[self.overlap],
-            "passes": {
-                "each": "each: forward and backward must both be compute-bound",
-                "forward": "forward pass alone",
-                "backward": "backward pass alone",
-                "step": "forward and backward taken together",
-            }[self.passes],
-            "form": {
-                "large-n": "large-n: a collective over n devices sends the whole array",
-                "exact": "exact: a collective over n devices sends (n-1)/n of the array",
-            }[self.form],
-            "keep": {
-                "activations": "activations gathered in the forward pass are kept for the backward",
-                "none": "nothing gathered in the forward pass is kept for the backward pass",
-                "weights": "weights gathered in the forward pass are kept for the backward pass",
-                "all": "all that is gathered in the forward pass is kept for the backward pass",
-            }[self.keep],
-            "gated": "three matrices (gated)" if self.gated else "two matrices (not gated)",
-            "precision": _bytes(self.precision),
-            "gradients": _bytes(gradients),
-            "wrap": "torus axes wrap around" if self.wrap else "torus axes do not wrap around",
+    @property
+    def constants(self) -> dict[sp.Symbol, sp.Expr]:
+        """The values of a step's constants: bytes, FLOP per multiply-add and stated shares."""
+        bytes_of = self.elements
+        fp32 = _exact(BYTES["fp32"])
+        widened = "gradient_bytes" in self and self.gradients == "same"
+        return {
+            v.fma: bytes_of[v.fma],
+            v.e: bytes_of.get(v.e, v.e),
+            v.e_g: fp32 if widened else bytes_of[v.e_g],
+            v.e_32: fp32,
+            v.eta: sp.Rational(3, 5),
+            v.mu: sp.Rational(9, 10),
+            v.x_pp: sp.Rational(1, 2),
+            v.x_dp: sp.Rational(1, 5),
+            v.T_min: sp.Integer(1 if "any_chunk" in self else 4096),
+            v.A_kept: sp.Integer(34),
         }
-        return described | ({"state": state} if memory else {})
+
+    @property
+    def profile(self) -> str | None:
+        """The profile of facts whose readings a step fixes, if any."""
+        return None if "exact_parameters" in self else "notebook"
+
+    @property
+    def _gradients(self) -> str:
+        return self.precision if self.gradients == "same" else self.gradients
+
+    def stated(self, *, memory: bool = False) -> dict[str, str]:
+        """What a layer's costs rest on, each a name and a short phrase, in a fixed order; with
+        `memory`, the bytes of state per parameter too."""
+        told = {name: PHRASES[name][getattr(self, name)] for name in CHOICES}
+        told["gradients"] = PHRASES["precision"][self._gradients]
+        # Only a torus has axes that wrap, and it is what there is where nothing else is named.
+        del told["network" if self.network in ("chip", "torus") else "wrap"]
+        if memory:
+            size = self.elements.get(v.s_P, v.s_P)
+            weight = f"{self.precision} weight, two fp32 Adam moments"
+            told["state"] = f"{size} bytes per parameter: {weight}"
+        return told
+
+    def described(self) -> dict[str, str]:
+        """The corrections of a step that are on, each with a short phrase, in a fixed order."""
+        return {name: text for name, text in CORRECTIONS.items() if name in self.corrections}
+
+    def on(self, *names: str) -> tuple[str, ...]:
+        """Those of the named corrections that are on."""
+        return tuple(name for name in names if name in self)
+
+    def only(self, taken: Iterable[str], whose: str) -> Assumptions:
+        """These assumptions; raises DeriveError where one that is not `taken` has been changed,
+        since it would play no part in `whose` answer."""
+        for name in self.changed:
+            if name not in taken:
+                told = f"the set {self.name}" if name == "corrections" else name
+                raise DeriveError(f"{told} plays no part in {whose}; it takes {', '.join(taken)}")
+        return self
 
 
-CHOICES: Mapping[str, tuple[object, ...]] = {
-    "overlap": ("concurrent", "serial"),
-    "passes": ("each", "forward", "backward", "step"),
-    "form": ("large-n", "exact"),
-    "keep": ("activations", "none", "weights", "all"),
-    "gated": (False, True),
-    "precision": (*BYTES, "any"),
-    "gradients": ("same", *BYTES),
-    "wrap": (True, False),
-}
 DEFAULT = Assumptions()
+NOTEBOOK = Assumptions(corrections=frozenset())
+SETS: Mapping[str, Assumptions] = MappingProxyType({"notebook": NOTEBOOK, "default": DEFAULT})
 
 
-def assume(base: Assumptions = DEFAULT, **changes: object) -> Assumptions:
-    """`base` with some assumptions changed; raises DeriveError for an unknown name or choice."""
+def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
+    """`base`, a value or the name of a set, with some assumptions changed; raises DeriveError for
+    an unknown name or choice. `corrections` may be the name of a set, too."""
+    names = (*CHOICES, "corrections")
     for name in changes:
-        if name not in CHOICES:
-            close = nearest(name, CHOICES)
-            hint = (
-                f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(CHOICES)}"
-            )
+        if name not in names:
+            close = nearest(name, names)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names)}"
             raise DeriveError(f"unknown assumption {quoted(name)}; {hint}")
-    return replace(base, **changes)  # type: ignore[arg-type]
+    if "corrections" in changes:
+        wanted = changes["corrections"]
+        named = step_assumptions(wanted).corrections if isinstance(wanted, str) else wanted
+        changes["corrections"] = frozenset(named)  # type: ignore[call-overload]
+    return replace(as_assumptions(base), **changes)  # type: ignore[arg-type]
+
+
+def step_assumptions(text: str) -> Assumptions:
+    """The set of corrections that `text` names: "notebook", "default",
+    "notebook+ring_tensor+logits" or "default-two_level". Raises UnknownName for a set or a
+    correction that does not exist."""
+    if not isinstance(text, str):
+        raise DeriveError(f"expected the name of assumptions as text, found {quoted(text)}")
+    base, *rest = (part.strip() for part in re.split("([+-])", text))
+    signs, names = rest[::2], rest[1::2]
+    if base in CORRECTIONS:
+        raise DeriveError(
+            f"{base} is a correction of an assumption set; write notebook+{base} or default-{base}"
+        )
+    if base not in SETS:
+        raise unknown("assumption set", base, SETS)
+    for name in names:
+        if name not in CORRECTIONS:
+            raise unknown("correction", name, CORRECTIONS)
+    if len(set(names)) != len(names):
+        raise DeriveError(f"a correction is named twice in {quoted(text)}")
+    added, left_out = (
+        {name for sign, name in zip(signs, names, strict=True) if sign == which} for which in "+-"
+    )
+    return Assumptions(corrections=(SETS[base].corrections | added) - left_out)
+
+
+def as_assumptions(value: object) -> Assumptions:
+    """`value` where it is assumptions, or the set that a text names; raises DeriveError where it is
+    neither."""
+    if isinstance(value, str):
+        return step_assumptions(value)
+    if not isinstance(value, Assumptions):
+        raise DeriveError(f'expected assumptions such as "notebook", found {quoted(value)}')
+    return value
 
 
 def _exact(value: Fraction) -> sp.Rational:
     return sp.Rational(value.numerator, value.denominator)
-
-
-def _bytes(precision: str) -> str:
-    if precision == "any":
-        return "any: bytes per element stay a symbol"
-    size = BYTES[precision]
-    return f"{precision}: {size} {'bytes' if size > 1 else 'byte'} per element"
 
 
 def _refusal(name: str, value: object) -> str:

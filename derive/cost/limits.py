@@ -8,20 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 import sympy as sp
 
+from derive.cost.assumptions import Assumptions
+from derive.cost.load import Load, Requirement
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import StepAssumptions
-from derive.cost.strategies import STRATEGIES, as_strategy
 from derive.cost.timing import passes
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 
+TAKEN = ("corrections", "form")
+LINKS = (v.W_tp, v.W_cp, v.W_dp, v.W_pp)
 # The corrections that choose the value of a constant.
-OF_CONSTANTS: Mapping[sp.Symbol, tuple[str, ...]] = MappingProxyType(
+CHOOSING: Mapping[sp.Symbol, tuple[str, ...]] = MappingProxyType(
     {v.e_g: ("gradient_bytes",), v.T_min: ("any_chunk",)}
+)
+FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "exact": "exact: (n-1)/n of a group of n is kept",
+        "large-n": "large-n: (n-1)/n of a group of n is taken as 1",
+    }
 )
 
 
@@ -29,18 +37,18 @@ OF_CONSTANTS: Mapping[sp.Symbol, tuple[str, ...]] = MappingProxyType(
 class Limit:
     """A limit of the step model: `claim` holds where `load` is at most 1.
 
-    `load` takes the assumptions and whether shares (n-1)/n of a group of n are taken as 1.
-    `asked` is the symbol that it is a limit on. `terms` are those of the step model that the load
-    is made of; `left_out` says what of them it leaves out. `idle` says what a load of zero means.
-    `inside_node` is the link that is taken to be the one inside a node where the group that it
-    belongs to is itself asked for.
+    `load` takes the assumptions, of which `form` says whether shares (n-1)/n of a group of n are
+    taken as 1. `asked` is the symbol that it is a limit on. `terms` are those of the step model
+    that the load is made of; `left_out` says what of them it leaves out, `idle` what a load of zero
+    means. `inside_node` is the link that is taken to be the one inside a node where the group that
+    it belongs to is itself asked for.
     """
 
     name: str
     gloss: str
     claim: str
     asked: sp.Symbol
-    load: Callable[[StepAssumptions, bool], sp.Expr]
+    load: Callable[[Assumptions], sp.Expr]
     terms: tuple[str, ...]
     left_out: str
     idle: str = ""
@@ -49,37 +57,63 @@ class Limit:
     def __repr__(self) -> str:
         return f"{self.name}: {self.gloss}; threshold({self.name}, {self.asked})"
 
-    def rests_on(self, assumptions: StepAssumptions) -> dict[str, str]:
+    def requirement(self, assumptions: Assumptions) -> Requirement:
+        """That the load is at most 1, with what it rests on."""
+        return _required(self, assumptions.only(TAKEN, self.name))
+
+    def rests_on(self, assumptions: Assumptions) -> dict[str, str]:
         """The corrections that are on and that the load, or a value in it, can rest on, each with
         a phrase. What a chip and a model give rests on `exact_parameters`."""
         model = step_model(assumptions)
         defined = {v.find(term.name): term for term in model.definitions}
-        found = {"exact_parameters", *(n for name in self.terms for n in model.term(name).rests_on)}
-        symbols = list(self.load(assumptions, False).free_symbols)
+        named = {"exact_parameters", *(n for name in self.terms for n in model.term(name).rests_on)}
+        symbols = list(self.load(assumptions).free_symbols)
         seen = set(symbols)
         for symbol in symbols:  # grows by the symbols that define those before
-            found |= set(OF_CONSTANTS.get(symbol, ()))
+            named |= set(CHOOSING.get(symbol, ()))
             if symbol in defined:
-                found |= set(defined[symbol].rests_on)
+                named |= set(defined[symbol].rests_on)
                 more = defined[symbol].expr.free_symbols - seen
                 symbols += more
                 seen |= more
-        return {name: text for name, text in assumptions.described().items() if name in found}
+        return {name: text for name, text in assumptions.described().items() if name in named}
 
 
-def _ring(assumptions: StepAssumptions, large: bool) -> sp.Expr:
-    """The ring over the attention of a stage; the tokens of the sequence are those of its ranks."""
+@lru_cache(maxsize=128)
+def _required(limit: Limit, assumptions: Assumptions) -> Requirement:
     model = step_model(assumptions)
+    told = {
+        "name": assumptions.name,
+        "form": FORMS[assumptions.form],
+        "left out": limit.left_out,
+        **limit.rests_on(assumptions),
+    }
+    return Requirement(
+        limit.name,
+        limit.claim,
+        (Load((limit.load(assumptions),)),),
+        assumptions,
+        definitions=tuple((v.find(term.name), term.expr) for term in model.definitions),
+        held=LINKS,
+        described=tuple(told.items()),
+        left_out=limit.left_out,
+        idle=limit.idle,
+        inside_node=limit.inside_node,
+    )
+
+
+def _ring(assumptions: Assumptions) -> sp.Expr:
+    """The ring over the attention of a stage; the tokens of the sequence are those of its ranks."""
+    model = step_model(assumptions, exact=assumptions.exact)
     work = {v.t_1: model.term("t_1").expr, v.f_A: model.term("f_A").expr}
     ring, attention = (
         _without_recomputation(model.term(symbol.name).expr).xreplace(work)
         for symbol in (v.t_ring, v.t_attn)
     )
-    load = (ring / attention).xreplace({v.T: v.cp * v.T_r})
-    return load.xreplace({v.cp - 1: v.cp}) if large else load
+    return (ring / attention).xreplace({v.T: v.cp * v.T_r})
 
 
-def _bubble(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+def _bubble(assumptions: Assumptions) -> sp.Expr:
     """The bubble over its share epsilon of the step, with gradient traffic left out and even
     stages, which is without the head."""
     bubble = step_model(assumptions).term("bubble").expr.xreplace({v.f_V: sp.S.Zero})
@@ -87,7 +121,7 @@ def _bubble(assumptions: StepAssumptions, large: bool) -> sp.Expr:
     return bubble * (1 - v.epsilon) / (v.epsilon * v.n_mb * v.t_mb)
 
 
-def _tensor(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+def _tensor(assumptions: Assumptions) -> sp.Expr:
     """Tensor communication over the share epsilon of the computation of a stage's layers. What is
     left, (t-1)/t of a t-th, is exact and no share of a group any more."""
     model = step_model(assumptions)
@@ -95,14 +129,14 @@ def _tensor(assumptions: StepAssumptions, large: bool) -> sp.Expr:
     return _without_recomputation(model.term("t_tp").expr) / layers / v.epsilon
 
 
-def _gradients(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+def _gradients(assumptions: Assumptions) -> sp.Expr:
     """The gradients' reduce-scatter over the backward pass of a micro-batch of one sequence; the
     work of attention and the vocabulary is left out.
 
     With an even share the parameters on a chip and their work cancel; with `largest_stage` psi is
     that of the fullest stage. With two levels a large group is one of many nodes.
     """
-    model = step_model(assumptions)
+    model = step_model(assumptions, exact=assumptions.exact)
     even = "largest_stage" not in assumptions
     left_out = {v.f_A: sp.S.Zero} | ({v.V: sp.S.Zero} if even else {})
     work = model.term("f_L").expr.xreplace(left_out)
@@ -110,20 +144,16 @@ def _gradients(assumptions: StepAssumptions, large: bool) -> sp.Expr:
     instead = {v.L_p: model.term("L_p").expr, v.b_seq: sp.S.One}
     if even:
         instead[v.psi] = model.term("psi").expr
-    scatter = model.term("t_scatter").expr
-    if large:
-        group = v.cp * v.dp
-        scatter = scatter.xreplace({n - 1: n for n in (group, group / v.n_near)})
-    load = (scatter / backward).xreplace(instead)
+    load = (model.term("t_scatter").expr / backward).xreplace(instead)
     return sp.factor(load) if even else load
 
 
-def _feed(assumptions: StepAssumptions, large: bool) -> sp.Expr:
+def _feed(assumptions: Assumptions) -> sp.Expr:
     """The micro-batches that a pipeline needs, for the bubble and at least one, over those that a
     batch leaves it on N chips."""
     share = step_model(assumptions).term("n_mb").expr
     pipelines = v.N / (v.tp * v.cp * v.pp)
-    needed = sp.Max(1, _bubble(assumptions, large) * v.n_mb, evaluate=False)
+    needed = sp.Max(1, _bubble(assumptions) * v.n_mb, evaluate=False)
     return needed / share.xreplace({v.dp: pipelines})
 
 
@@ -191,17 +221,3 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         for limit in (context_ring, pipeline_bubble, tensor_share, gradient_sync, batch_feed)
     }
 )
-
-
-def as_limit(value: object) -> Limit:
-    """`value` where it is a limit; raises DeriveError where it is not, saying how to name it, and
-    UnknownName for text that names neither a limit nor a strategy."""
-    if isinstance(value, Limit):
-        return value
-    if isinstance(value, str) and value in LIMITS:
-        raise DeriveError(f"expected a limit, found the text {quoted(value)}; write {value}")
-    try:
-        as_strategy(value)
-    except UnknownName:
-        raise unknown("strategy or limit", str(value), [*STRATEGIES, *LIMITS]) from None
-    raise DeriveError(f"expected a limit such as context_ring, found {quoted(value)}")

@@ -14,13 +14,10 @@ micro-batches in flight, and that a recomputed layer saves its input alone.
 
 from __future__ import annotations
 
-from functools import partial
-
 import sympy as sp
 
 from derive.cost import stage
-from derive.cost.step_assumptions import StepAssumptions as Assumptions
-from derive.cost.step_assumptions import on_of
+from derive.cost.assumptions import Assumptions
 from derive.cost.terms import Term, define, part
 from derive.notation import symbols as v
 from derive.notation.units import byte
@@ -30,7 +27,7 @@ ADAM_FP32_COPIES = 3  # master weights and two moments
 
 def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     """Parameters and states on a chip, what a layer saves, and the recomputed layers, in order."""
-    on = partial(on_of, assumptions)
+    on = assumptions.on
     saved = stage.saved_bytes()
     if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
         saved = v.A_kept * stage.input_bytes() / v.e

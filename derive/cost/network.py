@@ -21,8 +21,7 @@ from typing import Protocol
 
 import sympy as sp
 
-from derive.cost.program import TRAVERSALS as PASSES
-from derive.cost.program import Collective, Move, degree
+from derive.cost.program import TRAVERSALS, Collective, Move, degree
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 
@@ -83,10 +82,11 @@ class TwoLevels:
     With two, the last lies inside a node and the first has as many chips there as fill it. A
     collective runs inside the nodes and, for the share of each chip in its node, between
     them: an all-gather of V bytes leaves a node as V/n bytes over the card of each of n chips.
+    `in_node` is the chips of a group in one node, where they are known.
     """
 
-    mesh: tuple[str, ...]
-    held: sp.Expr | None = None
+    mesh: tuple[str, ...] = ()
+    in_node: sp.Expr | None = None
 
     def seconds(self, move: Move, exact: bool) -> dict[str, sp.Expr]:
         n, near = move.devices, self.near(move.axes)
@@ -98,14 +98,14 @@ class TwoLevels:
         if move.collective == "all_to_all":  # each device's n-th goes straight to where it belongs
             inside, out = near / n * inside / n, out / n
         else:
-            inside, out = (PASSES[move.collective] * x for x in (inside, out / near))
+            inside, out = (TRAVERSALS[move.collective] * x for x in (inside, out / near))
         times = {NODE: move.array_bytes * inside / v.W_node, CARDS: move.array_bytes * out / v.W_dcn}
         return {link: time for link, time in times.items() if time != 0}
 
     def near(self, axes: tuple[str, ...]) -> sp.Expr:
         """The chips of a group over `axes` that one node holds."""
-        if self.held is not None:
-            return self.held
+        if self.in_node is not None:
+            return self.in_node
         if len(self.mesh) < 2:
             return v.n_node
         first, last = self.mesh
@@ -148,7 +148,7 @@ def seconds(move: Move, *, exact: bool = False, wrap: bool = True) -> sp.Expr:
 
 
 def _passed(collective: Collective, n: sp.Expr, exact: bool) -> sp.Expr:
-    return PASSES[collective] * ((n - 1) / n if exact else sp.S.One)
+    return TRAVERSALS[collective] * ((n - 1) / n if exact else sp.S.One)
 
 
 def _sent(move: Move, exact: bool) -> sp.Expr:

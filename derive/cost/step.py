@@ -14,7 +14,7 @@ from functools import lru_cache
 import sympy as sp
 
 from derive.cost import memory, timing
-from derive.cost.step_assumptions import StepAssumptions, as_step_assumptions
+from derive.cost.assumptions import Assumptions, as_assumptions
 from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
@@ -28,7 +28,7 @@ class StepModel:
     the bytes of the fullest chip.
     """
 
-    assumptions: StepAssumptions
+    assumptions: Assumptions
     definitions: tuple[Term, ...]
     parts: tuple[Term, ...]
     memory: tuple[Term, ...]
@@ -82,7 +82,7 @@ FABRICS = ("switch", "torus")
 
 
 def step_model(
-    assumptions: StepAssumptions | str, *, exact: bool = True, fabric: str = "switch"
+    assumptions: Assumptions | str, *, exact: bool = True, fabric: str = "switch"
 ) -> StepModel:
     """The model of a step under the assumptions, a set or its name such as "notebook"; units are
     checked as its terms are made.
@@ -93,11 +93,12 @@ def step_model(
     """
     if fabric not in FABRICS:
         raise unknown("fabric", fabric, FABRICS)
-    return _model(as_step_assumptions(assumptions), exact, fabric)
+    plain = Assumptions(corrections=as_assumptions(assumptions).corrections)
+    return _model(plain, exact, fabric)
 
 
 @lru_cache(maxsize=64)
-def _model(assumptions: StepAssumptions, exact: bool, fabric: str) -> StepModel:
+def _model(assumptions: Assumptions, exact: bool, fabric: str) -> StepModel:
     return StepModel(
         assumptions,
         (

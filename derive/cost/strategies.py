@@ -54,7 +54,7 @@ class Strategy:
 
     def passes(self, assumptions: Assumptions = DEFAULT) -> tuple[PassCost, ...]:
         """Forward and backward cost of one layer under the assumptions (keep, gated)."""
-        laid_out = self._laid_out(assumptions)
+        laid_out = self.laid_out(assumptions)
         if laid_out is None:
             return self.declared
         whole = program(laid_out, assumptions.keep)
@@ -62,10 +62,12 @@ class Strategy:
 
     def saved(self, assumptions: Assumptions = DEFAULT) -> tuple[Saved, ...]:
         """What the forward pass leaves for the backward one; nothing for declared moves."""
-        laid_out = self._laid_out(assumptions)
+        laid_out = self.laid_out(assumptions)
         return () if laid_out is None else program(laid_out, assumptions.keep).saved
 
-    def _laid_out(self, assumptions: Assumptions) -> Block | None:
+    def laid_out(self, assumptions: Assumptions = DEFAULT) -> Block | None:
+        """The block under the assumptions; None where the moves are declared. Raises DeriveError
+        for a gate where there is none."""
         if not assumptions.gated:
             return self.block
         if self.gate is None:
@@ -87,8 +89,8 @@ class Strategy:
         what = str(self.block) if self.block is not None else "declares its moves"
         lines = [f"{self.name}: {self.title}", f"  {what}"]
         for cost in self.passes():
-            sizes = sp.Add(*(move.bytes for move in cost.moves)).xreplace(DEFAULT.constants)
-            flops = text(cost.flops.xreplace(DEFAULT.constants))
+            sizes = sp.Add(*(move.bytes for move in cost.moves)).xreplace(DEFAULT.elements)
+            flops = text(cost.flops.xreplace(DEFAULT.elements))
             moved = ", ".join(f"{m.collective} {m.tensor}" for m in cost.moves) or "nothing moves"
             lines.append(f"  {cost.name:<9}{flops} FLOP, {text(sizes)} bytes: {moved}")
         return "\n".join(lines)

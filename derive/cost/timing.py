@@ -12,15 +12,13 @@ holds: the schedule, what hides under what, and the links of the groups.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 import sympy as sp
 
 from derive.cost import stage
+from derive.cost.assumptions import Assumptions
 from derive.cost.network import Network, Switch, TwoLevels
 from derive.cost.program import Move
-from derive.cost.step_assumptions import StepAssumptions as Assumptions
-from derive.cost.step_assumptions import on_of
 from derive.cost.terms import Term, define, part
 from derive.notation import symbols as v
 from derive.notation.units import flop, second
@@ -69,7 +67,7 @@ def _torus_link(link: sp.Symbol) -> sp.Expr:
 
 def work(assumptions: Assumptions) -> tuple[Term, ...]:
     """FLOP per token of a layer and of the head, and the time of a micro-batch per such FLOP."""
-    on = partial(on_of, assumptions)
+    on = assumptions.on
     attention, matrices = stage.attention_flops(), stage.matrix_flops()
     if "attention_width" not in assumptions:  # the scores have the model's width, not the heads'
         attention = attention * v.D / (v.K * v.G * v.H)
@@ -85,7 +83,7 @@ def work(assumptions: Assumptions) -> tuple[Term, ...]:
 
 def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     """The time of a micro-batch on the slowest stage and what it is made of, in seconds."""
-    on = partial(on_of, assumptions)
+    on = assumptions.on
     layer = stage.layer()
     both, forward = (layer.forward, layer.backward), (layer.forward,)
     again = v.L_r if "recompute_collectives" in assumptions else sp.S.Zero
@@ -142,14 +140,14 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     layers' program moves for a parameter, for all parameters of a chip."""
     layer = stage.layer()
     of_layer = stage.on_chip(sp.Add(*(size for _, size in layer.parameters)))
-    rests_on = on_of(assumptions, "two_level")
+    rests_on = assumptions.on("two_level")
     network: Network = Switch("dp", v.W_dp)
     near: tuple[Term, ...] = ()
     if rests_on:
         group = v.cp * v.dp
         chips = sp.Max(1, sp.floor(v.n_node / v.tp, evaluate=False), evaluate=False)
         near = (define(v.n_near, sp.Min(group, chips, evaluate=False), rests_on),)
-        network = TwoLevels((), v.n_near)
+        network = TwoLevels(in_node=v.n_near)
     scatter, gather = (
         sp.factor_terms(
             v.psi * sp.Add(*(sp.cancel(time / of_layer) for time in times.values()))
@@ -168,7 +166,7 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:
     """The parts of the step time, in seconds; they add up to the step."""
-    on = partial(on_of, assumptions)
+    on = assumptions.on
     filling = v.t_mb
     if "bubble" in assumptions:
         filling = v.t_mb - v.f_V * v.t_1

@@ -32,25 +32,15 @@ NO_BREAK = "\u00a0"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SHORT = {"FLOP": "FLOP", "byte": "B", "second": "s"}
 
-Kind = Literal[
-    "integer",
-    "floor",
-    "ceiling",
-    "significant",
-    "decimals",
-    "si",
-    "binary",
-    "percent",
-    "exact",
-    "scientific",
-]
-
 
 @dataclass(frozen=True)
 class Rule:
     """How a number is rounded and written; `trim` drops zeros that end a decimal fraction."""
 
-    kind: Kind
+    kind: Literal[
+        "integer", "floor", "ceiling", "significant", "decimals", "si", "binary", "percent",
+        "exact", "scientific",
+    ]  # fmt: skip
     digits: int = 0
     trim: bool = False
 

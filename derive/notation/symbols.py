@@ -321,3 +321,7 @@ n_near = symbol(
     "n_near", way, "chips of a data group in one node", tex=r"n_{\text{near}}", role="model"
 )
 epsilon = symbol("epsilon", one, "tolerated share", tex=r"\varepsilon", role="constant")
+ep = symbol("ep", way, "degree of expert parallelism of a plan", tex=r"e_p", role="mesh")
+virtual = symbol(
+    "virtual", way, "virtual pipeline stages of a rank in a plan", tex=r"v_p", role="mesh"
+)

@@ -17,11 +17,12 @@ from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.symbols import rank, vocabulary
 from derive.notation.text import Factor, quotient, summed, terms, text
 
-__all__ = ["block", "inline", "tex", "text"]
+__all__ = ["block", "inline", "latex_of", "tex", "text"]
 
 Dialect = Literal["github", "dollars"]
 DIALECTS: tuple[Dialect, ...] = ("github", "dollars")
 MAX_LENGTH = 1000
+AND = r" \quad\text{and}\quad "
 
 # GitHub's MathJax rejects these, or they cannot work where each formula is rendered by itself.
 DENIED = (
@@ -150,6 +151,23 @@ def tex(expr: sp.Basic) -> str:
     Raises DeriveError for floats, Piecewise and functions that GitHub's math cannot print.
     """
     return checked(str(_Printer({"fold_short_frac": False}).doprint(expr)))
+
+
+def latex_of(thing: object) -> str:
+    """The TeX of an expression, a relation, what has TeX (a threshold, an optimum), or several.
+
+    Raises DeriveError for what has no TeX, or TeX that GitHub does not print.
+    """
+    if isinstance(thing, sp.Basic):
+        return tex(thing)
+    if isinstance(thing, (tuple, list)) and thing:
+        return checked(AND.join(latex_of(part) for part in thing))
+    source = getattr(thing, "latex", None)
+    if isinstance(source, str):
+        return checked(source)
+    raise DeriveError(
+        f"expected an expression, a relation, a threshold or an optimum, found {quoted(thing)}"
+    )
 
 
 def checked(source: str) -> str:

@@ -19,7 +19,7 @@ from derive.notation.errors import DeriveError, quoted
 from derive.notation.symbols import rank
 
 Factor = tuple[sp.Expr, sp.Rational]
-Factors = tuple[int, tuple[Factor, ...]]  # a number and what it multiplies
+Scaled = tuple[int, tuple[Factor, ...]]  # a number and what it multiplies
 SymbolOrder = Callable[[sp.Symbol], tuple[object, ...]]
 
 HALF = sp.Rational(1, 2)
@@ -39,10 +39,10 @@ class Quotient:
     """sign * (top / bottom) * sqrt(root_top / root_bottom), each a number and factors in order."""
 
     negative: bool
-    top: Factors
-    bottom: Factors
-    root_top: Factors
-    root_bottom: Factors
+    top: Scaled
+    bottom: Scaled
+    root_top: Scaled
+    root_bottom: Scaled
 
     @property
     def rooted(self) -> bool:

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nsmallest
+from itertools import accumulate
 from math import prod
+from operator import mul
 from types import MappingProxyType
 
 from derive.notation.errors import DeriveError, quoted, unknown
+from derive.plan.wording import counted
 
 AXES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
 ORDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -27,11 +31,16 @@ ORDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 LARGEST = 1 << 20
+GROUPS = 4  # of an axis that are shown
+RANKS = 8  # of a group that are shown
 
 
 @dataclass(frozen=True, repr=False)
 class Mesh:
-    """Sizes by axis, innermost first, on nodes of so many cards."""
+    """Sizes by axis, innermost first, on nodes of so many cards.
+
+    A card's place counts along the axes, innermost first; here it is its rank.
+    """
 
     axes: tuple[tuple[str, int], ...]
     cards_per_node: int
@@ -53,8 +62,6 @@ class Mesh:
 
     def __repr__(self) -> str:
         """Its shape and the first groups of each axis, as `derive mesh` prints them."""
-        from derive.plan.mesh_text import lines  # the text is of meshes, and shown when asked for
-
         return "\n".join(lines(self))
 
     @cached_property
@@ -62,19 +69,27 @@ class Mesh:
         """How many cards the mesh has."""
         return prod(size for _, size in self.axes)
 
-    @property
-    def sizes(self) -> dict[str, int]:
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
         """The size of each axis, innermost first."""
-        return dict(self.axes)
+        return MappingProxyType(dict(self.axes))
+
+    @property
+    def title(self) -> str:
+        """What the shape is of, in words."""
+        cards = f"{counted(self.cards, 'card')} on {counted(self.nodes, 'node')}"
+        return f"{cards}, innermost first"
 
     def stride(self, axis: str) -> int:
-        """How far apart the ranks of neighbours along the axis are; raises UnknownName."""
-        stride = 1
-        for name, size in self.axes:
-            if name == axis:
-                return stride
-            stride *= size
-        raise unknown("mesh axis", str(axis), self.sizes)
+        """How far apart the places of neighbours along the axis are; raises UnknownName."""
+        if axis not in self._strides:
+            raise unknown("mesh axis", str(axis), self.sizes)
+        return self._strides[axis]
+
+    @cached_property
+    def _strides(self) -> Mapping[str, int]:
+        names, sizes = zip(*self.axes, strict=True)
+        return dict(zip(names, accumulate((1, *sizes), mul), strict=False))
 
     @property
     def nodes(self) -> int:
@@ -85,17 +100,18 @@ class Mesh:
         """The node of a rank; raises DeriveError for a rank outside the mesh."""
         return self._checked(rank) // self.cards_per_node
 
-    def each_group(self, axis: str) -> Iterator[range]:
-        """The ranks of each group of the axis, one group after the other."""
-        stride, size = self.stride(axis), self.sizes[axis]
-        span = stride * size
+    def each_group(self, axis: str) -> Iterator[Sequence[int]]:
+        """The ranks of each group of the axis, rising, one group after the other; raises
+        UnknownName."""
+        stride = self.stride(axis)
+        span = stride * self.sizes[axis]
         for outer in range(0, self.cards, span):
             for inner in range(outer, outer + stride):
-                yield range(inner, inner + span, stride)
+                yield self._ranks(range(inner, inner + span, stride))
 
     def groups(self, axis: str) -> tuple[tuple[int, ...], ...]:
         """The ranks of each group of the axis, groups in the order of their first rank."""
-        return tuple(map(tuple, self.each_group(axis)))
+        return tuple(sorted(map(tuple, self.each_group(axis))))
 
     def inside_node(self, axis: str) -> bool:
         """Whether every group of the axis lies inside one node."""
@@ -107,46 +123,41 @@ class Mesh:
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """The index of a rank along each axis; raises DeriveError for a rank outside the mesh."""
-        self._checked(rank)
-        found = {}
-        for name, size in self.axes:
-            rank, found[name] = divmod(rank, size)
-        return found
+        place = self._place(self._checked(rank))
+        return {name: place // self.stride(name) % size for name, size in self.axes}
 
     def rank(self, coordinates: Mapping[str, int]) -> int:
         """The rank at these coordinates; an axis left out counts as 0.
 
         Raises UnknownName for an axis that is not there, DeriveError for an index outside it.
         """
-        rank, stride = 0, 1
-        indices = _indices(coordinates, self.sizes)
-        for name, size in self.axes:
-            rank += stride * indices[name]
-            stride *= size
-        return rank
-
-    def _checked(self, rank: int) -> int:
-        if type(rank) is not int or not 0 <= rank < self.cards:
-            raise DeriveError(f"rank {rank} is outside the mesh of ranks 0 to {self.cards - 1}")
-        return rank
+        if not isinstance(coordinates, Mapping):
+            raise DeriveError(f"expected an index by axis, found {quoted(coordinates)}")
+        for name, index in coordinates.items():
+            if name not in self.sizes:
+                raise unknown("mesh axis", str(name), self.sizes)
+            if type(index) is not int or not 0 <= index < self.sizes[name]:
+                last = self.sizes[name] - 1
+                told = f"expected 0 to {last}" if last else "expected 0"
+                raise DeriveError(f"{name}: {told}, found {index}")
+        place = sum(index * self.stride(name) for name, index in coordinates.items())
+        return self._ranks(range(place, place + 1))[0]
 
     @property
     def names(self) -> tuple[str, ...]:
         """The axes from the outside in, as `init_device_mesh` takes them."""
         return tuple(name for name, _ in reversed(self.axes))
 
+    def _checked(self, rank: int) -> int:
+        if type(rank) is not int or not 0 <= rank < self.cards:
+            raise DeriveError(f"rank {rank} is outside the mesh of ranks 0 to {self.cards - 1}")
+        return rank
 
-def _indices(coordinates: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
-    """The index along every axis, 0 where it is left out; raises as `Mesh.rank` does."""
-    if not isinstance(coordinates, Mapping):
-        raise DeriveError(f"expected an index by axis, found {quoted(coordinates)}")
-    for name, index in coordinates.items():
-        if name not in sizes:
-            raise unknown("mesh axis", str(name), sizes)
-        if type(index) is not int or not 0 <= index < sizes[name]:
-            told = f"expected 0 to {sizes[name] - 1}" if sizes[name] > 1 else "expected 0"
-            raise DeriveError(f"{name}: {told}, found {index}")
-    return {name: coordinates.get(name, 0) for name in sizes}
+    def _place(self, rank: int) -> int:
+        return rank
+
+    def _ranks(self, places: range) -> Sequence[int]:
+        return places
 
 
 def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None) -> Mesh:
@@ -157,8 +168,8 @@ def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None
     that the order lacks or repeats.
     """
     if not isinstance(sizes, Mapping) or not all(isinstance(name, str) for name in sizes):
-        found = quoted(sizes)
-        raise DeriveError(f'a mesh: expected sizes by axis such as {{"tp": 2}}, found {found}')
+        told = 'expected sizes by axis such as {"tp": 2}'
+        raise DeriveError(f"a mesh: {told}, found {quoted(sizes)}")
     if order is None:
         return Mesh(tuple(sizes.items()), cards_per_node)
     names = ordered(order)
@@ -200,92 +211,69 @@ def from_outside_in(names: tuple[str, ...], shape: tuple[int, ...], cards_per_no
 
 
 @dataclass(frozen=True, repr=False)
-class Regrouped:
-    """The same cards grouped for a mixture-of-experts layer: expert tensor, expert and expert data
-    groups take the place of the tensor, context and data groups; stages stay as they are.
+class Regrouped(Mesh):
+    """The cards of a mesh grouped for a mixture-of-experts layer: expert tensor, expert and expert
+    data groups take the place of the tensor, context and data groups; stages stay as they are.
 
-    `inner` is the mesh of the cards of one stage, in rank order.
+    Places count the cards of the first stage in rank order, then those of the next; `apart` is how
+    far apart the ranks of the same card of two stages are.
     """
 
-    mesh: Mesh
-    inner: Mesh
-
-    def __repr__(self) -> str:
-        """Its shape and the first groups of each axis, as `derive mesh` prints them."""
-        from derive.plan.mesh_text import lines  # the text is of meshes, and shown when asked for
-
-        return "\n".join(lines(self))
+    apart: int = 1
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """The size of each axis: etp, ep, edp and pp."""
-        return {**self.inner.sizes, "pp": self._stages}
+    def title(self) -> str:
+        """What the shape is of, in words."""
+        return "the same cards for a mixture-of-experts layer"
 
-    def groups(self, axis: str) -> tuple[tuple[int, ...], ...]:
-        """The ranks of each group of etp, ep, edp or pp, groups in the order of their first rank;
-        raises UnknownName."""
-        return tuple(sorted(self.each_group(axis)))
+    def _place(self, rank: int) -> int:
+        rest, inner = divmod(rank, self.apart)
+        outer, stage = divmod(rest, self.sizes["pp"])
+        return stage * self.stride("pp") + outer * self.apart + inner
 
-    def each_group(self, axis: str) -> Iterator[tuple[int, ...]]:
-        """The ranks of each group of the axis, stage after stage; raises UnknownName."""
-        if axis not in self.sizes:
-            raise unknown("mesh axis", str(axis), self.sizes)
-        stages = map(self._members, range(self._stages))
-        if axis == "pp":
-            yield from zip(*stages, strict=True)
-            return
-        for ranks in stages:
-            for places in self.inner.each_group(axis):
-                yield tuple(ranks[places.start : places.stop : places.step])
+    def _ranks(self, places: range) -> Sequence[int]:
+        return self._by_place[places.start : places.stop : places.step]
 
-    def inside_node(self, axis: str) -> bool:
-        """Whether every group of the axis lies inside one node."""
-        return all(self.mesh.one_node(group) for group in self.each_group(axis))
-
-    def coordinates(self, rank: int) -> dict[str, int]:
-        """The index of a rank along each axis; raises DeriveError for a rank outside the mesh."""
-        stage = self.mesh.coordinates(rank).get("pp", 0)
-        outer, inside = divmod(rank, self._stride * self._stages)
-        at = outer * self._stride + inside % self._stride
-        return {**self.inner.coordinates(at), "pp": stage}
-
-    def rank(self, coordinates: Mapping[str, int]) -> int:
-        """The rank at these coordinates; an axis left out counts as 0. Raises as `Mesh.rank`."""
-        at = _indices(coordinates, self.sizes)
-        return self._rank(at.pop("pp"), self.inner.rank(at))
-
-    def _rank(self, stage: int, at: int) -> int:
-        """The rank of a card of a stage, by its place among them in rank order."""
-        outer, inside = divmod(at, self._stride)
-        return (outer * self._stages + stage) * self._stride + inside
-
-    def _members(self, stage: int) -> list[int]:
-        """The ranks of a stage, rising."""
-        first = range(stage * self._stride, self.mesh.cards, self._stages * self._stride)
-        return [rank for start in first for rank in range(start, start + self._stride)]
-
-    @property
-    def _stages(self) -> int:
-        return self.mesh.sizes.get("pp", 1)
-
-    @property
-    def _stride(self) -> int:
-        """How far apart the ranks of the same card of two stages are."""
-        return self.mesh.stride("pp") if "pp" in self.mesh.sizes else self.mesh.cards
+    @cached_property
+    def _by_place(self) -> list[int]:
+        return sorted(range(self.cards), key=self._place)
 
 
-def regrouped(of: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
+def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
     """The cards of each stage, in rank order, as etp x ep x edp, expert tensor innermost.
 
     etp * ep must divide the cards of a stage (tp * cp * dp), which gives edp. Raises DeriveError.
     """
-    cards = of.cards // of.sizes.get("pp", 1)
+    stages = cards.sizes.get("pp", 1)
+    stage = cards.cards // stages
     for name, size in (("etp", etp), ("ep", ep)):
         if type(size) is not int or size < 1:
             raise DeriveError(f"{name}: expected a whole number from 1, found {size}")
-    if cards % (etp * ep):
+    if stage % (etp * ep):
         raise DeriveError(
-            f"etp={etp} x ep={ep} does not divide the {cards} cards of a stage (tp x cp x dp)"
+            f"etp={etp} x ep={ep} does not divide the {stage} cards of a stage (tp x cp x dp)"
         )
-    sizes = (("etp", etp), ("ep", ep), ("edp", cards // (etp * ep)))
-    return Regrouped(of, Mesh(sizes, of.cards_per_node))
+    sizes = (("etp", etp), ("ep", ep), ("edp", stage // (etp * ep)), ("pp", stages))
+    apart = cards.stride("pp") if "pp" in cards.sizes else cards.cards
+    return Regrouped(sizes, cards.cards_per_node, apart)
+
+
+def lines(cards: Mesh) -> list[str]:
+    """The shape, and a line for each axis: its groups, the first few, and where they lie."""
+    shape = " x ".join(f"{name}={size}" for name, size in cards.axes)
+    width = max(len(name) for name in cards.sizes)
+    told = [f"{cards.title}: {shape}"]
+    for axis in cards.sizes:
+        count = cards.cards // cards.sizes[axis]
+        first = nsmallest(GROUPS, map(tuple, cards.each_group(axis)))
+        shown = " ".join([*map(_shown, first), *(["..."] if count > GROUPS else [])])
+        where = "inside a node" if cards.inside_node(axis) else "across nodes"
+        told.append(f"{axis:<{width}}  {counted(count, 'group')} {where}: {shown}")
+    return told
+
+
+def _shown(group: Sequence[int]) -> str:
+    """The ranks of a group; of a long one the first ones and the last."""
+    if len(group) <= RANKS:
+        return str(list(group))
+    return f"[{', '.join(map(str, group[: RANKS - 1]))}, ..., {group[-1]}]"

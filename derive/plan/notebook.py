@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from derive.plan.found import Found
-from derive.plan.plans import Plan
-from derive.plan.report import plain, share, shares
+from derive.plan.plan import Plan
+from derive.plan.report import shares
+from derive.plan.search import Ranking
 from derive.plan.task import Task
+from derive.plan.wording import plain, share
 
 LABELS: Mapping[str, str] = MappingProxyType(
     {
@@ -20,26 +21,19 @@ LABELS: Mapping[str, str] = MappingProxyType(
 GIB = 2**30
 
 
-def lines(
-    found: Found, plans: Sequence[Plan], also: Sequence[tuple[int, ...]] = ()
-) -> tuple[str, ...]:
-    """The heading, ranked plans, and the plans of `also` (tp, cp, pp, and a micro-batch or none)
-    with their ranks.
-
-    Raises DeriveError for degrees in `also` that do not fit, or whose plan was not kept.
-    """
-    task = found.task
-    made = [f"== {_title(task)}：{found.fit} 种配置放得下"]
-    made += [line(plan) for plan in plans]
-    for degrees in also:
-        rank = found.rank(*degrees)
-        made.append(f"  第 {rank} 名：{line(found.plan(rank))}")
-    return tuple(made)
+def lines(ranking: Ranking, plans: Sequence[Plan], also: Sequence[int] = ()) -> tuple[str, ...]:
+    """The heading, some first plans, and those of other ranks; raises DeriveError for a rank that
+    there is not."""
+    return (
+        f"== {_title(ranking.task)}：{ranking.fit} 种配置放得下",
+        *map(line, plans),
+        *(f"  第 {rank} 名：{line(ranking.plan(rank))}" for rank in also),
+    )
 
 
 def line(plan: Plan) -> str:
     """One plan: degrees, utilisation, memory, recomputed layers and shares of the step."""
-    parts = " ".join(f"{LABELS[name]} {share(part)}" for name, part in shares(plan))
+    parts = " ".join(f"{LABELS.get(name, name)} {share(part)}" for name, part in shares(plan))
     redo = ""
     if plan.recomputed_layers:
         redo = f"，重算 {plan.recomputed_layers}/{plan.layers_per_stage} 层"

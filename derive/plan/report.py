@@ -1,26 +1,20 @@
-"""A search as people read it: the ranked table, what was rejected, and why one plan beats another.
+"""Plans as people read them: the ranked table, what was rejected, and why one plan beats another.
 
-Plans carry exact numbers; they are rounded here, half away from zero.
+Plans carry exact numbers; they are rounded in words alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-import sympy as sp
-
-from derive.notation import symbols as v
-from derive.notation.printed import Rule, binary, decimals, percent, printed, significant
-from derive.notation.units import byte, one, second
-from derive.plan.found import Found
-from derive.plan.nearest import Near, Row, broken
-from derive.plan.nearest import nearest as nearest_to_pass
-from derive.plan.plans import Plan, plan_of, shown_degrees
-from derive.plan.rules import REASONS
+from derive.notation.printed import shown
+from derive.plan.axes import AXES, REASONS, Degrees, Space, broken, worded
+from derive.plan.nearest import Near
+from derive.plan.plan import Plan, plan_of
 from derive.plan.task import Task
+from derive.plan.wording import aligned, amounts, share, size, time
 
 TOP = 10  # plans of a table
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
@@ -30,30 +24,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
     }
 )  # fmt: skip
-HEADS = (
-    "rank", "tp", "cp", "pp", "dp", "micro-batch", "MFU", "step", "memory", "recomputed",
-    "where it goes",
-)  # fmt: skip
-
-
-def number(value: Fraction, rule: Rule) -> str:
-    """A fraction by a rule of rounding, without a unit."""
-    return printed(sp.Rational(value.numerator, value.denominator), rule)
-
-
-def share(value: Fraction, digits: int = 0) -> str:
-    """A share as a percentage."""
-    return number(value, percent(digits))
-
-
-def size(value: Fraction) -> str:
-    """Bytes in binary units, three digits."""
-    return printed(sp.Rational(value.numerator, value.denominator), binary(3), byte)
-
-
-def time(value: Fraction) -> str:
-    """Seconds, four digits."""
-    return printed(sp.Rational(value.numerator, value.denominator), significant(4), second)
 
 
 def shares(plan: Plan) -> tuple[tuple[str, Fraction], ...]:
@@ -62,127 +32,104 @@ def shares(plan: Plan) -> tuple[tuple[str, Fraction], ...]:
     return tuple((name, part) for name, part in every if part >= SMALLEST_SHARE)
 
 
-def heading(task: Task) -> str:
-    """What is planned, in one line."""
-    return (
-        f"{task.model} on {task.cards:,} x {task.chip}, {amounts('seq', (task.seq,))} a sequence, "
-        f"{amounts('batch', (task.batch,))} a step, assumptions: {task.assumptions.name}"
-    )
+def framed(task: Task, lines: Sequence[str], fit: int, rejected: Mapping[str, int]) -> list[str]:
+    """Lines on a search between what is planned and the counts of what fits and of what does not,
+    by reason."""
+    candidates = fit + sum(rejected.values())
+    combinations = "combination" if candidates == 1 else "combinations"
+    noun = "plan fits" if fit == 1 else "plans fit"
+    return [
+        str(task),
+        *conditions(task),
+        *lines,
+        f"{fit:,} {noun} of {candidates:,} {combinations}",
+        *(f"  {n:,} rejected: {REASONS[reason]}" for reason, n in rejected.items()),
+    ]
 
 
-def as_text(lines: Iterable[str]) -> str:
-    """Lines as one text with plain spaces, as a prompt shows it."""
-    return "\n".join(lines).replace("\u00a0", " ")
+def conditions(task: Task) -> list[str]:
+    """What the caller has set, in a line, and a note on each value that plays no part."""
+    pairs = []
+    for symbol in task.given:
+        if symbol in task.fixed:
+            pairs.append(f"{symbol} = {task.fixed[symbol]:,}")
+        else:
+            pairs.append(f"{symbol} = {shown(task.values[symbol].value, task.values[symbol].unit)}")
+    return [*([f"set: {', '.join(pairs)}"] if pairs else []), *(f"note: {x}" for x in notes(task))]
 
 
-def outcome(found: Found, top: int = TOP) -> list[str]:
-    """What is planned, the first plans or what is nearest, and the counts."""
-    if found.fit:
-        lines = table(found.plans(min(top, found.fit)))
-    else:
-        lines = nearest(found, nearest_to_pass(found.task, found.space))
-    return framed(found, lines)
-
-
-def framed(found: Found, lines: Sequence[str]) -> list[str]:
-    """Lines on the outcome of a search, between what is planned and the counts."""
-    return [heading(found.task), *lines, *summary(found)]
-
-
-def one_line(plan: Plan) -> str:
-    """A plan in one line: degrees, utilisation, time of a step, memory, recomputed layers."""
-    shown = (
-        f"{plan.degrees}: MFU {share(plan.mfu, 1)}, {time(plan.step_seconds)} a step, "
-        f"{size(plan.memory_bytes)}, {plan.recomputed_layers} of {plan.layers_per_stage} layers "
-        "recomputed"
-    )
-    lacks = f", {size(plan.lacks_bytes)} too much" if plan.lacks_bytes else ""
-    return as_text([shown + lacks])
+def notes(task: Task) -> list[str]:
+    """A note on each value that the caller has set and that plays no part."""
+    return [f"{s} plays no part under {task.assumptions}" for s in task.idle]
 
 
 def table(plans: Sequence[Plan]) -> list[str]:
     """Ranked plans as aligned lines under a heading."""
-    rows = [list(HEADS)]
-    for rank, plan in enumerate(plans, 1):
-        parts = ", ".join(f"{NAMES[name]} {share(part)}" for name, part in shares(plan))
-        rows.append(
-            [
-                str(rank), str(plan.tp), str(plan.cp), str(plan.pp), str(plan.dp),
-                str(plan.micro_batch), share(plan.mfu, 1), time(plan.step_seconds),
-                size(plan.memory_bytes), f"{plan.recomputed_layers}/{plan.layers_per_stage}", parts,
-            ]
-        )  # fmt: skip
-    return _aligned(rows)
-
-
-def summary(found: Found) -> list[str]:
-    """Counts of what fits and of what was rejected, by reason."""
-    noun = "plan fits" if found.fit == 1 else "plans fit"
-    of = "combination" if found.candidates == 1 else "combinations"
-    lines = [f"{found.fit:,} {noun} of {found.candidates:,} {of}"]
-    lines += [
-        f"  {found.rejected[key]:,} rejected: {told}"
-        for key, told in REASONS.items()
-        if key in found.rejected
+    columns = [
+        place
+        for place, axis in enumerate(AXES)
+        if axis.column or any(plan.degrees[place] > 1 for plan in plans)
     ]
-    return lines
+    heads = [AXES[place].heading for place in columns]
+    rows = [["rank", *heads, "MFU", "step", "memory", "recomputed", "where it goes"]]
+    for rank, plan in enumerate(plans, 1):
+        parts = ", ".join(f"{NAMES.get(name, name)} {share(part)}" for name, part in shares(plan))
+        redo = f"{plan.recomputed_layers}/{plan.layers_per_stage}"
+        numbers = [share(plan.mfu, 1), time(plan.step_seconds), size(plan.memory_bytes)]
+        degrees = [str(plan.degrees[place]) for place in columns]
+        rows.append([str(rank), *degrees, *numbers, redo, parts])
+    return aligned(rows)
 
 
-def nearest(found: Found, near: Sequence[Near] = ()) -> list[str]:
+def nothing(task: Task, too_large: Sequence[Plan], near: Sequence[Near]) -> list[str]:
     """What is nearest to fitting where nothing fits, with what it lacks: plans that lack memory
     alone, or `near`, where every combination breaks a rule on whole numbers."""
-    budget = found.task.budget
     told = ""
-    if found.too_large:
+    if too_large:
         told = "; nearest: the least memory too much"
     elif near:
         told = "; nearest: the smallest change of one number"
         if not near[0].plan.lacks_bytes:
             told += ", what then fits in memory first"
     lines = [f"nothing fits{told}"]
-    lines += [f"  nearest: {plan.degrees} {_need(plan, budget)}" for plan in found.too_large]
+    lines += [f"  nearest: {plan.degrees} {_need(plan)}" for plan in too_large]
     for lacking in near:
-        tp, cp, pp, micro = lacking.row
         takes = ", or ".join(amounts(x.quantity, x.values) for x in lacking.changes)
         first = lacking.changes[0]
         lines += [
-            f"  nearest: {shown_degrees(tp, cp, pp, None, micro)}: {REASONS[lacking.rule]}; "
+            f"  nearest: {lacking.row}: {worded(task.counts, lacking.row, lacking.rule)}; "
             f"it takes {takes}",
             f"    with {amounts(first.quantity, (first.value,))}: {lacking.plan.degrees} "
-            f"{_need(lacking.plan, budget)}",
+            f"{_need(lacking.plan)}",
         ]
     return lines
 
 
-def amounts(quantity: str, values: Sequence[int]) -> str:
-    """Values of a quantity of a task: "511 or 518 sequences"."""
-    noun = {"batch": "sequence", "cards": "card", "seq": "token"}[quantity]
-    return f"{' or '.join(f'{x:,}' for x in values)} {noun}{'s'[: values[-1] != 1]}"
-
-
-def _need(plan: Plan, budget: Fraction) -> str:
+def _need(plan: Plan) -> str:
+    budget = size(plan.task.budget)
     if not plan.lacks_bytes:
-        return f"fits in {size(plan.memory_bytes)} of {size(budget)}"
+        return f"fits in {size(plan.memory_bytes)} of {budget}"
     return (
-        f"needs {size(plan.memory_bytes)} of {size(budget)} with every layer recomputed, "
+        f"needs {size(plan.memory_bytes)} of {budget} with every layer recomputed, "
         f"{size(plan.lacks_bytes)} too much"
     )
 
 
-def why_not(found: Found, row: Row) -> str:
+def why_not(task: Task, space: Space, row: Degrees) -> str:
     """Why a search did not rank a combination: the rule that rejects it, the memory it lacks, or
     that its grid does not hold it."""
-    task, grid = found.task, found.space
-    shown = shown_degrees(row.tp, row.cp, row.pp, None, row.micro_batch)
-    if rule := broken(task, row):
-        return f"{shown} is rejected: {REASONS[rule]}"
-    plan = plan_of(task, *row.plan(task.cards))
+    if rule := broken(task.counts, row):
+        return f"{row} is rejected: {worded(task.counts, row, rule)}"
+    plan = plan_of(task, row)
     if plan.lacks_bytes:
-        return f"{plan.degrees} is rejected: it {_need(plan, task.budget)}"
-    axes = zip((v.tp, v.cp, v.pp, v.b_seq), row, astuple(grid), strict=True)
-    symbol, wanted, values = next(axis for axis in axes if axis[1] not in axis[2])
-    hint = "" if symbol in task.fixed else f"; --set {symbol}={wanted} searches it"
-    return f"{plan.degrees} was not searched, only {symbol}={', '.join(map(str, values))}{hint}"
+        return f"{plan.degrees} is rejected: it {_need(plan)}"
+    for axis, wanted, values in zip(AXES, row, space.values, strict=True):
+        if values and wanted not in values:
+            only = f"{axis.symbol}={', '.join(map(str, values))}"
+            told = f"; --set {axis.symbol}={wanted} searches it"
+            hint = "" if axis.symbol in task.fixed else told
+            return f"{plan.degrees} was not searched, only {only}{hint}"
+    return f"{plan.degrees} was not kept"
 
 
 def why(better: Plan, worse: Plan) -> list[str]:
@@ -192,29 +139,19 @@ def why(better: Plan, worse: Plan) -> list[str]:
     """
     total = worse.step_seconds - better.step_seconds
     word = "faster" if total >= 0 else "slower"
-    lines = [
-        f"{better.degrees} is {time(abs(total))} {word} than {worse.degrees}: "
-        f"{time(better.step_seconds)} against {time(worse.step_seconds)}, "
-        f"MFU {share(better.mfu, 1)} against {share(worse.mfu, 1)}"
-    ]
     rows = [["part", "first", "second", "saved", "of the second step"]]
     for name, saved in differences(better, worse):
-        rows.append(
-            [
-                NAMES[name],
-                time(better.parts[name]),
-                time(worse.parts[name]),
-                _signed(saved),
-                share(saved / worse.step_seconds, 1),
-            ]
-        )
-    lines += [f"  {line}" for line in _aligned(rows)]
-    memory = f"memory: {size(better.memory_bytes)} against {size(worse.memory_bytes)}"
-    redo = (
-        f"recomputed layers: {better.recomputed_layers} of {better.layers_per_stage} against "
-        f"{worse.recomputed_layers} of {worse.layers_per_stage}"
-    )
-    return [*lines, f"  {memory}; {redo}"]
+        times = [time(better.parts[name]), time(worse.parts[name]), _signed(saved)]
+        rows.append([NAMES.get(name, name), *times, share(saved / worse.step_seconds, 1)])
+    redo = [f"{plan.recomputed_layers} of {plan.layers_per_stage}" for plan in (better, worse)]
+    return [
+        f"{better.degrees} is {time(abs(total))} {word} than {worse.degrees}: "
+        f"{time(better.step_seconds)} against {time(worse.step_seconds)}, "
+        f"MFU {share(better.mfu, 1)} against {share(worse.mfu, 1)}",
+        *(f"  {line}" for line in aligned(rows)),
+        f"  memory: {size(better.memory_bytes)} against {size(worse.memory_bytes)}; "
+        f"recomputed layers: {redo[0]} against {redo[1]}",
+    ]
 
 
 def differences(better: Plan, worse: Plan) -> tuple[tuple[str, Fraction], ...]:
@@ -226,17 +163,3 @@ def differences(better: Plan, worse: Plan) -> tuple[tuple[str, Fraction], ...]:
 
 def _signed(value: Fraction) -> str:
     return time(value) if value >= 0 else f"−{time(-value)}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(w) for cell, w in zip(row[:-1], widths[:-1], strict=True)]
-        lines.append("  ".join([*cells, row[-1]]).rstrip())
-    return lines
-
-
-def plain(value: Fraction, digits: int = 0) -> str:
-    """A number with so many digits after the point, without grouping."""
-    return printed(sp.Rational(value.numerator, value.denominator), decimals(digits), one)

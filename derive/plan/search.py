@@ -1,53 +1,284 @@
 """The search: every combination of degrees, rejected with a reason or ranked by the step time.
 
-The model runs in float64. A plan whose recomputed layers lie within rounding of a step is decided
-exactly. Times that differ by less than 1e-12 relatively are ties, in the order of enumeration:
-tensor, context, pipeline degree, micro-batch. Plans that are shown are evaluated again exactly
-(`plan_of`).
+Rules on one degree are checked per value, divisibility as each axis joins, and the step model runs
+in float64 on what is left, in blocks that stay in cache; so memory does not grow with the grid. A
+plan whose recomputed layers lie within rounding of a step is decided exactly. Times that differ by
+less than 1e-12 relatively are ties, in the order of enumeration: that of the axes, the micro-batch
+last. Plans that are shown are evaluated again exactly (`plan_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import inf, prod
+from typing import Any, NamedTuple
 
-from derive.plan.blocks import in_blocks
-from derive.plan.found import SMALL, Found, check_top, checked
-from derive.plan.space import Space, space_of
-from derive.plan.task import Task
-from derive.plan.together import together
+import numpy as np
+import sympy as sp
+
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, quoted
+from derive.plan import report
+from derive.plan.axes import AXES, NAMED, REASONS, Counts, Degrees, Space
+from derive.plan.nearest import CLOSEST, nearest
+from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
+from derive.plan.rounding import NEARLY, Edges, blur, tied
+from derive.plan.task import DEGREES, Task
+from derive.plan.wording import as_text
+from derive.solve.compiled import as_float
+
+BLOCK = 1 << 15  # plans: a dozen float64 arrays of this size fit a 2 MB cache
+DENSE = 0.3  # above this share of a block, it is quicker to evaluate all of it
 
 
-def search(task: Task, space: Space | None = None, *, top: int = 0) -> Found:
-    """Every plan of the space (by default `space_of(task)`) that fits, best first.
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking:
+    """The outcome of a search: the plans that fit, in rank order, and why the others do not.
 
-    `top` bounds how many are kept (0: all), and with it the memory. `rejected` counts by reason,
-    leaving out those that never applied. Raises DeriveError for a `top` that is no whole number,
-    and where the task fixes degrees that no plan has.
+    `degrees` holds a row for each of AXES, and a column for each plan that was kept; `seconds` are
+    their step times in float64. `fit` is how many fit, `rejected` how many each of REASONS rejects,
+    those that reject none left out. `too_large` are the plans that lack the least memory, where
+    none fits.
     """
-    return search_all((task,), space, top=top)[0]
+
+    task: Task
+    space: Space
+    fit: int
+    rejected: Mapping[str, int]
+    degrees: Any
+    seconds: Any
+    too_large: tuple[Plan, ...] = ()
+
+    def __repr__(self) -> str:
+        """What is planned, the first plans and the counts, as `derive plan` prints them."""
+        return as_text(self.lines(self.plans(report.TOP)))
+
+    @property
+    def candidates(self) -> int:
+        """How many combinations there are, rejected ones included."""
+        return self.space.size
+
+    def lines(self, plans: Sequence[Plan]) -> list[str]:
+        """What is planned, some first plans or what is nearest, and the counts."""
+        if self.fit:
+            lines = report.table(plans)
+        else:
+            lines = report.nothing(self.task, self.too_large, nearest(self.task, self.space))
+        return report.framed(self.task, lines, self.fit, self.rejected)
+
+    def __getitem__(self, axis: sp.Symbol) -> Any:
+        """The degrees of one axis of the plans that were kept, in rank order."""
+        return self.degrees[DEGREES.index(axis)].astype(int)
+
+    def plans(self, top: int = 0) -> tuple[Plan, ...]:
+        """The first `top` plans (0: all that were kept), each evaluated exactly; raises DeriveError
+        where `top` is no whole number."""
+        _check_top(top)
+        return tuple(plan_of(self.task, row) for row in islice(_rows(self.degrees), top or None))
+
+    def plan(self, rank: int) -> Plan:
+        """The plan of that rank, from 1, evaluated exactly; raises DeriveError for none."""
+        kept = len(self.seconds)
+        if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= kept:
+            raise DeriveError(f"expected a rank from 1 to {kept}, found {quoted(rank)}")
+        return plan_of(self.task, next(_rows(self.degrees[:, rank - 1 :])))
+
+    def rank(self, **wanted: int) -> int:
+        """The rank, from 1, of the best plan with some degrees by name; raises DeriveError for
+        none."""
+        places = {AXES.index(NAMED[name]): degree for name, degree in wanted.items()}
+        for rank, row in enumerate(_rows(self.degrees), 1):
+            if all(row[place] == degree for place, degree in places.items()):
+                return rank
+        shown = " ".join(f"{NAMED[name].symbol}={degree}" for name, degree in wanted.items())
+        raise DeriveError(f"no plan that fits has {shown}")
 
 
-def search_all(
-    tasks: Iterable[Task], space: Space | None = None, *, top: int = 0
-) -> tuple[Found, ...]:
-    """What `search` finds for each task, in their order. Tasks on one small grid and under the
-    same assumptions are evaluated together; others one by one. Raises DeriveError as it does."""
-    tasks = checked(tasks)
-    check_top(top)
-    if not tasks:
-        return ()
-    grids = [space_of(task) if space is None else space for task in tasks]
-    if _alike(tasks, grids) and grids[0].size <= SMALL:
-        return together(tasks, grids[0], top)
-    return tuple(_alone(t, g, top) for t, g in zip(tasks, grids, strict=True))
+def _rows(columns: Any) -> Iterator[Degrees]:
+    return (Degrees(map(int, column)) for column in columns.T)
 
 
-def _alone(task: Task, grid: Space, top: int) -> Found:
-    return together((task,), grid, top)[0] if grid.size <= SMALL else in_blocks(task, grid, top)
+def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
+    """Every plan of the space (by default `task.space`) that fits, best first.
+
+    `top` bounds how many are kept (0: all), and with it the memory. Raises DeriveError for a `top`
+    that is no whole number, and where the task fixes degrees that no plan has.
+    """
+    if not isinstance(task, Task):
+        raise DeriveError(f"expected a task, as task(...) makes, found {quoted(task)}")
+    _check_top(top)
+    grid = task.space if space is None else space
+    step = task.step
+    function = in_blocks(step, (v.L_r, v.L_p, step.seconds))
+    blurred = blur(task)
+    lost: Counter[str] = Counter()
+    kept: list[tuple[Any, Any]] = []
+    fit, held, place, worst = 0, 0, 0, inf
+    with np.errstate(all="ignore"):
+        for block in _blocks(task.counts, grid, lost):
+            edges = Edges(blurred)
+            values = {**task.floats, **block.columns}
+            redo, layers, seconds = function(edges.arithmetic, values)
+            fits = block.good & (redo <= layers)
+            # Not "<": what is not a number is to be decided as well.
+            if not np.min(edges.least) >= edges.near or not np.max(seconds) < inf:
+                close = block.good & edges.undecided(redo, seconds, task.counts.layers)
+                seconds = np.array(np.broadcast_to(seconds, fits.shape))
+                _settle(task, block, close, seconds, fits)
+            seconds = np.broadcast_to(seconds, fits.shape)
+            number = int(np.count_nonzero(fits))
+            fit += number
+            lost["memory"] += int(np.count_nonzero(block.good)) - number
+            if top and number > top and worst == inf:
+                worst = np.partition(seconds[fits], top)[top] / NEARLY
+            if top and number:
+                fits = fits & (seconds <= worst)
+            if fits.any():
+                kept.append((block.written(fits, place), seconds[fits]))
+                held += len(kept[-1][1])
+            place += fits.size
+            if top and held > max(4 * top, BLOCK):
+                kept = [_ranked(kept, top)]
+                held = len(kept[0][1])
+                worst = kept[0][1][-1] / NEARLY
+    degrees, seconds = _ranked(kept, top) if kept else (np.empty((len(AXES) + 1, 0)), np.empty(0))
+    lacking = () if fit else _too_large(task, grid)
+    rejected = {reason: lost[reason] for reason in REASONS if lost[reason]}
+    return Ranking(task, grid, fit, rejected, degrees[:-1], seconds, lacking)
 
 
-def _alike(tasks: tuple[Task, ...], grids: list[Space]) -> bool:
-    grid, assumptions = grids[0], tasks[0].assumptions
-    return all([g is grid or g == grid for g in grids]) and all(
-        [t.assumptions is assumptions or t.assumptions == assumptions for t in tasks]
-    )
+def _check_top(top: int) -> None:
+    """Raise DeriveError where the number of plans to keep, 0 for all, is no whole number."""
+    if type(top) is not int or top < 0:
+        raise DeriveError(f"top: expected a whole number from 0, found {top}")
+
+
+class _Block(NamedTuple):
+    """Combinations that pass every rule but memory, in the order of enumeration: arrays by axis
+    that broadcast to a block, and a mask of those that pass. All axes but the last are columns;
+    where few pass, the last is one as well, with only those that pass."""
+
+    columns: dict[sp.Symbol, Any]
+    good: Any
+
+    def written(self, chosen: Any, start: int) -> Any:
+        """The chosen plans: a row for each axis, and one of their places from `start` on."""
+        rows = [np.broadcast_to(x, chosen.shape)[chosen] for x in self.columns.values()]
+        return np.stack([*rows, start + np.flatnonzero(chosen)])
+
+
+def _blocks(n: Counts, grid: Space, lost: Counter[str]) -> Iterator[_Block]:
+    """What every rule but memory lets pass; how many it does not is added to `lost`, by reason."""
+    rest = grid.size
+    values: list[tuple[int, ...]] = []
+    for axis, row in zip(AXES, grid.values, strict=True):
+        reasons = [axis.rule(n, x) for x in row]
+        each = rest // max(1, len(row))
+        for reason in filter(None, reasons):
+            lost[reason] += each
+        values.append(tuple(x for x, reason in zip(row, reasons, strict=True) if reason is None))
+        rest = each * len(values[-1]) if row else rest
+    if not rest:
+        return
+    blocks = iter([np.ones((len(AXES) - 1, 1))])
+    for place in range(len(AXES) - 1):
+        rest //= max(1, len(values[place]))
+        blocks = _joined(n, blocks, place, values[place], rest, lost)
+    last = np.array(values[-1], dtype=np.float64)[None, :]
+    for block in blocks:
+        step = max(1, BLOCK // last.shape[1])
+        for start in range(0, block.shape[1], step):
+            some = block[:, start : start + step, None]
+            for first in range(0, last.shape[1], BLOCK):
+                columns = dict(zip(DEGREES, [*some, last[:, first : first + BLOCK]], strict=True))
+                good = _dividing(n, len(AXES) - 1, columns, 1, lost)
+                share = np.count_nonzero(good) / good.size
+                if share > DENSE:
+                    yield _Block(columns, good)
+                elif share:
+                    every = columns.items()
+                    few = {s: np.broadcast_to(x, good.shape)[good][:, None] for s, x in every}
+                    yield _Block(few, np.ones_like(few[DEGREES[-1]], dtype=bool))
+
+
+def _joined(
+    n: Counts,
+    blocks: Iterator[Any],
+    place: int,
+    values: Sequence[int],
+    each: int,
+    lost: Counter[str],
+) -> Iterator[Any]:
+    """Blocks of combinations with one axis more, of which each stands for `each` combinations."""
+    axis = AXES[place]
+    step = max(1, BLOCK // max(1, len(values)))
+    for block in blocks:
+        for start in range(0, block.shape[1], step):
+            some = np.repeat(block[:, start : start + step], max(1, len(values)), axis=1)
+            if axis.values:
+                some[place] = np.tile(values, some.shape[1] // len(values))
+            else:
+                sizes = [some[k] for k, one in enumerate(AXES[:place]) if "cards" in one.divides]
+                some[place] = n.cards / prod(sizes)
+                if n.held is not None:
+                    good = some[place] == n.held
+                    lost["held"] += each * int(np.count_nonzero(~good))
+                    some = some[:, good]
+            good = _dividing(n, place, dict(zip(DEGREES, some, strict=False)), each, lost)
+            if good.any():
+                yield some[:, good]
+
+
+def _dividing(
+    n: Counts, place: int, columns: Mapping[sp.Symbol, Any], each: int, lost: Counter[str]
+) -> Any:
+    """Which combinations of the axes up to a place divide what its axis has to."""
+    good = np.ones(np.broadcast_shapes(*(x.shape for x in columns.values())), dtype=bool)
+    for quantity in AXES[place].divides:
+        factors = [columns[a.symbol] for a in AXES[: place + 1] if quantity in a.divides]
+        # Below 2**52 a quotient of whole numbers is whole in float64 only where it is in truth.
+        quotient = getattr(n, quantity) / prod(factors)
+        before = int(np.count_nonzero(good))
+        good &= quotient == np.floor(quotient)
+        lost[quantity] += each * (before - int(np.count_nonzero(good)))
+    return good
+
+
+def _settle(task: Task, block: _Block, close: Any, seconds: Any, fits: Any) -> None:
+    """Decide plans by exact numbers, in the arrays of their block."""
+    decided = [plan_of(task, row) for row in _rows(block.written(close, 0)[:-1])]
+    fits[close] = [not plan.lacks_bytes for plan in decided]
+    seconds[close] = [as_float(plan.step_seconds) for plan in decided]
+
+
+def _ranked(kept: list[tuple[Any, Any]], top: int) -> tuple[Any, Any]:
+    """The plans of several blocks, ranked, and cut to `top` where it is not 0."""
+    degrees = np.concatenate([rows for rows, _ in kept], axis=1)
+    seconds = np.concatenate([times for _, times in kept])
+    order = seconds.argsort(kind="stable")
+    ranked = seconds[order]
+    apart = ~tied(ranked[:-1], ranked[1:])
+    if not apart.all():
+        # The order of enumeration within each group of ties: by place, which is the last row.
+        group = np.concatenate(([0], apart.cumsum()))
+        order = order[np.lexsort((degrees[-1][order], group))]
+    if top:
+        order = order[:top]
+    return degrees[:, order], seconds[order]
+
+
+def _too_large(task: Task, grid: Space) -> tuple[Plan, ...]:
+    """The plans that lack the least memory with every layer recomputed, the least first."""
+    best: list[tuple[float, Degrees]] = []
+    with np.errstate(all="ignore"):
+        for block in _blocks(task.counts, grid, Counter()):
+            sizes = np.broadcast_to(least_memory(task, block.columns), block.good.shape)[block.good]
+            least = sizes.argsort(kind="stable")[:CLOSEST]
+            rows = _rows(block.written(block.good, 0)[:-1, least])
+            best += zip(sizes[least].tolist(), rows, strict=True)
+            best = sorted(best, key=lambda pair: pair[0])[:CLOSEST]
+    plans = (plan_of(task, row) for _, row in best)
+    return tuple(sorted(plans, key=lambda plan: plan.lacks_bytes))

@@ -2,6 +2,14 @@
 
 A closed form gives a real-valued optimum. A mesh has whole degrees, so a threshold that is cleared
 at the optimum can fail at every split that exists.
+
+On a torus a mesh axis takes torus axes whole, or two mesh axes cut one between them. Of a torus
+axis that is cut, one group has blocks of neighbours, lines with no way round: half the bandwidth of
+a ring. The other has every b-th chip, b the length of those blocks: rings that go all the way round
+with b of them on each link, so that each has a b-th of the bandwidth. Which is which is free to
+choose, axis by axis. A group that has whole torus axes sends nearly all over them, since its data
+has grown by them: what it has of cut ones counts for nothing. Where neither group has a whole axis,
+both send over the same links all the time, and their times add.
 """
 
 from __future__ import annotations
@@ -13,18 +21,18 @@ from math import prod
 
 import sympy as sp
 
-from derive.cost.assumptions import Assumptions, assume
+from derive.cost.assumptions import CHOICES, Assumptions, assume
+from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
-from derive.cost.strategies import Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.quantity import number
-from derive.solve.binding import Giver, Values, bind, values_from
-from derive.solve.conditions import Condition, conditions
+from derive.solve.links import suited
+from derive.solve.question import Subject, question, requirement
+from derive.solve.values import Giver, Values, filled, values_for
 
 SPLITS = ("divisors", "powers_of_two", "torus")
 LARGEST = 10**7
-FEASIBLE_DEFAULT = Assumptions(form="exact")
+EXACT = assume(form="exact")
 
 
 @dataclass(frozen=True)
@@ -61,11 +69,12 @@ class Candidate:
 class Feasible:
     """All candidate splits of a slice in order of the last axis's degree."""
 
-    strategy: Strategy
+    subject: Subject
+    title: str
     chips: int
     splits: str
     candidates: tuple[Candidate, ...]
-    assumptions: Assumptions
+    requirement: Requirement
 
     @property
     def compute_bound(self) -> tuple[Candidate, ...]:
@@ -81,7 +90,7 @@ class Feasible:
         return tuple(sorted({c.degree(axis) for c in self.compute_bound}))
 
     def __str__(self) -> str:
-        lines = [f"{self.strategy.title} on {self.chips:,} chips, {self.splits}:"]
+        lines = [f"{self.title} on {self.chips:,} chips, {self.splits}:"]
         width = 40 if self.splits == "torus" else 24
         for c in self.candidates:
             mesh = " x ".join(f"{name}={n:,}" for name, n in c.degrees)
@@ -91,7 +100,7 @@ class Feasible:
             lines.append(f"  {mesh:<{width}} T_math/T_comms {float(c.ratio):8.3f}  {verdict}{idle}")
         lines.append(f"  {len(self.compute_bound)} of {len(self.candidates)} are compute-bound")
         lines.append("  assumptions:")
-        lines += [f"    {k}: {text}" for k, text in self.assumptions.described().items()]
+        lines += [f"    {k}: {text}" for k, text in self.requirement.described]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -113,12 +122,12 @@ class Feasible:
 
 
 def feasible(
-    strategy: Strategy,
+    subject: Subject,
     chips: int,
     *givers: Giver,
     splits: str = "divisors",
     shape: tuple[int, ...] | None = None,
-    assumptions: Assumptions = FEASIBLE_DEFAULT,
+    assumptions: Assumptions | str = EXACT,
     values: Mapping[str, object] | None = None,
     **named: object,
 ) -> Feasible:
@@ -126,37 +135,52 @@ def feasible(
     form="large-n" is given.
 
     `splits`: divisors of the slice; powers_of_two, which may leave chips idle; or torus, where an
-    axis of `shape` goes to a mesh axis whole, or is cut, and then does not wrap. Further names are
-    assumptions (overlap="serial") or values of symbols (B=4194304).
+    axis of `shape` goes to a mesh axis whole, or is cut between two. Further names are assumptions
+    (overlap="serial") or values of symbols (B=4194304).
     """
-    strategy = as_strategy(strategy)
-    changes = {k: x for k, x in named.items() if k in assumptions.described()}
+    changes = {k: x for k, x in named.items() if k in CHOICES}
     rest = {k: x for k, x in named.items() if k not in changes} | dict(values or {})
-    assumptions = assume(assumptions, **changes)
+    need = requirement(subject, None, assumptions, **changes)
     if splits not in SPLITS:
         raise DeriveError(f"splits: expected one of {', '.join(SPLITS)}, found {quoted(splits)}")
     if not isinstance(chips, int) or isinstance(chips, bool) or not 1 <= chips <= LARGEST:
         raise DeriveError(f"chips: expected a whole number from 1 to {LARGEST:,}, found {chips}")
-    if not 1 <= len(strategy.mesh) <= 2 or v.N in strategy.chips.free_symbols:
-        raise DeriveError(f"{strategy.name} has no mesh of one or two axes to split chips over")
-    bound = values_from(givers, rest, assumptions)
-    loads = [_Load(c, bound, strategy.mesh) for c in conditions(strategy, assumptions)]
+    if not 1 <= len(need.mesh) <= 2 or v.N in need.chips.free_symbols:
+        raise DeriveError(f"{need.name} has no mesh of one or two axes to split chips over")
+    # The degrees are chosen here, and the torus axes with them where the torus is cut.
+    asked = question(v.M_X if splits == "torus" else need.mesh[0])
+    under = suited(subject, asked, need.assumptions, givers, {**rest, "N": chips})
+    if under != need.assumptions:
+        need = requirement(subject, None, under)
+    bound = values_for(need, givers, rest)
+    alone = [_Bound(load, need, bound) for load in need.loads]
+    added = alone
+    if splits == "torus":
+        serial = requirement(subject, None, assume(need.assumptions, overlap="serial"))
+        added = [_Bound(load, need, bound) for load in serial.loads]
     made = [
-        _candidate(chips, degrees, axes, loads)
-        for degrees, axes in _splits(strategy, chips, splits, shape)
+        _candidate(chips, cut, added if cut.shared else alone)
+        for cut in _splits(need, chips, splits, shape)
     ]
     ordered = sorted(made, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
-    return Feasible(strategy, chips, splits, tuple(ordered), assumptions)
+    title = getattr(subject, "title", need.name)
+    return Feasible(subject, title, chips, splits, tuple(ordered), need)
 
 
-Pairs = tuple[tuple[str, int], ...]
-TorusAxes = tuple[tuple[str, sp.Rational], ...]
+@dataclass(frozen=True)
+class Cut:
+    """The degree of each mesh axis, the bandwidth of each in torus axes, and whether they send over
+    the same links."""
+
+    degrees: tuple[tuple[str, int], ...]
+    torus_axes: tuple[tuple[str, sp.Rational], ...] = ()
+    shared: bool = False
 
 
 def _splits(
-    strategy: Strategy, chips: int, splits: str, shape: tuple[int, ...] | None
-) -> Iterator[tuple[Pairs, TorusAxes]]:
-    names = [axis.name for axis in strategy.mesh]
+    need: Requirement, chips: int, splits: str, shape: tuple[int, ...] | None
+) -> Iterator[Cut]:
+    names = [axis.name for axis in need.mesh]
     if splits == "torus":
         if shape is None or prod(shape) != chips:
             raise DeriveError(
@@ -170,7 +194,7 @@ def _splits(
         if splits == "powers_of_two":
             first = 1 << (first.bit_length() - 1)
         pairs = ((names[0], first), (names[1], last)) if len(names) == 2 else ((names[0], first),)
-        yield pairs, ()
+        yield Cut(pairs)
 
 
 def divisors(n: int) -> list[int]:
@@ -183,52 +207,69 @@ def _powers_of_two(n: int) -> list[int]:
     return [1 << k for k in range(n.bit_length())]
 
 
-def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[tuple[Pairs, TorusAxes]]:
-    """Each torus axis to the last mesh axis by a divisor of its length, the rest to the first.
-
-    A group that has a whole torus axis counts it as one axis. A part of a torus axis has no
-    wraparound, and so half the bandwidth: it counts as half an axis where the group has no whole
-    one, and adds nothing beside whole ones.
-    """
+def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
+    """Each torus axis to the last mesh axis by a divisor of its length, the rest to the first."""
     if len(names) == 1:
         whole = sum(1 for size in shape if size > 1)
-        yield ((names[0], prod(shape)),), ((f"M_{names[0]}", sp.Integer(max(whole, 1))),)
+        axes = ((f"M_{names[0]}", sp.Integer(max(whole, 1))),)
+        yield Cut(((names[0], prod(shape)),), axes)
         return
     seen = set()
-    for cut in combinations(*(divisors(size) for size in shape)):
-        parts = {names[1]: cut, names[0]: tuple(s // c for s, c in zip(shape, cut, strict=True))}
-        degrees = tuple((n, prod(parts[n])) for n in names)
-        axes = tuple((f"M_{n}", _torus_axes(parts[n], shape)) for n in names)
-        if (degrees, axes) not in seen:
-            seen.add((degrees, axes))
-            yield degrees, axes
+    for lengths in combinations(*(divisors(size) for size in shape)):
+        parts = [(size // part, part) for size, part in zip(shape, lengths, strict=True)]
+        degrees = tuple((name, prod(p[k] for p in parts)) for k, name in enumerate(names))
+        whole = [_whole(k, parts) for k in (0, 1)]
+        shared = any(min(p) > 1 for p in parts) and not any(whole)
+        # A group with whole axes does not care; among two that do, blocks of two cost no one.
+        either = [
+            (0, 1) if shared and min(p) > 2 else (1 if p[1] == 2 or whole[0] else 0,) for p in parts
+        ]
+        for blocks in combinations(*either):
+            axes = tuple((f"M_{name}", _axes_of(k, parts, blocks)) for k, name in enumerate(names))
+            cut = Cut(degrees, axes, shared)
+            if cut not in seen:
+                seen.add(cut)
+                yield cut
 
 
-def _torus_axes(part: tuple[int, ...], shape: tuple[int, ...]) -> sp.Rational:
-    whole = sum(1 for p, size in zip(part, shape, strict=True) if p == size > 1)
-    parts = sum(1 for p, size in zip(part, shape, strict=True) if 1 < p < size)
-    return sp.Integer(whole) if whole else sp.Rational(max(parts, 1), 2)
+def _whole(group: int, parts: list[tuple[int, int]]) -> int:
+    """The torus axes that a group has whole."""
+    return sum(1 for p in parts if p[group] > 1 == p[1 - group])
 
 
-class _Load:
-    """A condition with everything bound but the mesh and its torus axes; those are put in for each
+def _axes_of(group: int, parts: list[tuple[int, int]], blocks: tuple[int, ...]) -> sp.Rational:
+    """The torus axes whose bandwidth a group has: the whole ones, or what it has of those that are
+    cut, a half as blocks and a b-th as rings through the other's blocks of b. `blocks` says which
+    group has the blocks of each."""
+    if whole := _whole(group, parts):
+        return sp.Integer(whole)
+    shares = [
+        sp.Rational(1, 2 if block == group else p[1 - group])
+        for p, block in zip(parts, blocks, strict=True)
+        if min(p) > 1
+    ]
+    return sum(shares, sp.S.Zero) or sp.Rational(1, 2)
+
+
+class _Bound:
+    """A load with everything bound but the mesh and its torus axes; those are put in for each
     split, in exact numbers."""
 
-    def __init__(self, of: Condition, bound: Values, mesh: tuple[sp.Symbol, ...]) -> None:
-        self.passes, self.where = " and ".join(of.passes), "+".join(of.where)
-        axes = {symbol: bind(symbol, bound).value for symbol in TORUS_AXES.values()}
-        known = {s: q.value for s, q in bound.items() if s not in mesh and s not in axes}
-        # The degrees are bound last; one stands in for them here, so that a missing value is named.
-        ones = {s: number(1, v.unit_of_symbol(s), s.name) for s in mesh}
-        bind(of.load, {**bound, **ones})
-        self.load, self.axes = of.load.xreplace(known), axes
+    def __init__(self, load: Load, need: Requirement, values: Values) -> None:
+        self.passes, self.links = " and ".join(load.passes), load.links
+        axes = set(TORUS_AXES.values())
+        needed = {s for s in load.total.free_symbols if s not in need.mesh}
+        bound = filled(needed, need, None, values).checked()
+        known = {s: bound[s].value for s in needed - axes}
+        self.axes = {s: bound[s].value for s in needed & axes}
+        self.terms = tuple(term.xreplace(known) for term in load.terms)
 
-    def at(self, degrees: Pairs, torus_axes: TorusAxes) -> sp.Rational:
-        named = {v.find(name): sp.Rational(value) for name, value in (*degrees, *torus_axes)}
-        return self.load.xreplace({**self.axes, **named})
+    def at(self, cut: Cut) -> sp.Rational:
+        named = {v.find(name): sp.Rational(n) for name, n in (*cut.degrees, *cut.torus_axes)}
+        return sp.Add(*(term.xreplace({**self.axes, **named}) for term in self.terms))
 
 
-def _candidate(chips: int, degrees: Pairs, torus_axes: TorusAxes, loads: list[_Load]) -> Candidate:
-    here = tuple((x.passes, x.where, x.at(degrees, torus_axes)) for x in loads)
-    used = prod(degree for _, degree in degrees)
-    return Candidate(degrees, torus_axes, used, chips - used, here)
+def _candidate(chips: int, cut: Cut, loads: list[_Bound]) -> Candidate:
+    here = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in loads)
+    used = prod(degree for _, degree in cut.degrees)
+    return Candidate(cut.degrees, cut.torus_axes, used, chips - used, here)

@@ -12,25 +12,30 @@ from math import exp, isfinite, log
 
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, Assumptions, assume
-from derive.cost.strategies import Strategy, as_strategy
+from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity, glossed
-from derive.solve.binding import Answer, Giver, values_from, with_torus_axes
-from derive.solve.bounds import Side
-from derive.solve.conditions import conditions
-from derive.solve.question import mesh_in_terms_of_chips, question
+from derive.solve.answer import Answer, Side
+from derive.solve.links import link_notes, suited
+from derive.solve.question import (
+    Subject,
+    mesh_in_terms_of_chips,
+    put_through,
+    question,
+    requirement,
+)  # fmt: skip
+from derive.solve.values import Giver, Values, filled, values_for
 
 LEAST, LARGEST = 1e-15, 1e30
 DIGITS = 12
 
 
 def numerical(
-    strategy: Strategy,
+    subject: Subject,
     asked: sp.Expr,
     *givers: Giver,
-    assumptions: Assumptions = DEFAULT,
+    assumptions: Assumptions | str = DEFAULT,
     values: Mapping[str, object] | None = None,
     fixed: Iterable[sp.Symbol] = (),
     **changes: object,
@@ -38,46 +43,48 @@ def numerical(
     """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
     a formula that says so. Raises DeriveError naming the symbols left without a value, and
     NotClosedForm where the condition crosses no bound in the range searched."""
-    strategy = as_strategy(strategy)
-    assumptions = assume(assumptions, **changes)
     what = question(asked)
-    given, free = mesh_in_terms_of_chips(strategy, what, fixed)
+    given_values = values or {}
+    need = requirement(subject, what, assumptions, tuple(fixed), **changes)
+    under = suited(subject, what, need.assumptions, givers, given_values)
+    notes = link_notes(need.assumptions, under, givers, given_values)
+    if under != need.assumptions:
+        need = requirement(subject, what, under, tuple(fixed))
+    given, free = mesh_in_terms_of_chips(need, what, fixed)
     trial = sp.Dummy("q", positive=True)
     asked_for = {what.main: trial / what.rest}
     loads = []
-    for condition in conditions(strategy, assumptions):
-        load = condition.load
+    for load in (one.total for one in put_through(need, what.main).loads):
         if v.alpha in what.symbols:
             load = load.xreplace({v.C: v.alpha * v.W})
         loads.append(load.xreplace(asked_for).xreplace(dict(given)).xreplace(asked_for))
     if not loads:
-        raise DeriveError(f"{strategy.name} communicates nothing under these assumptions")
-    bound = values_from(givers, values or {}, assumptions)
-    known = [
-        _with_values(load, bound, keep={trial, *([free] if free is not None else [])})
-        for load in loads
-    ]
+        raise DeriveError(f"{need.name} communicates nothing under these assumptions")
+    keep = {trial, *([free] if free is not None else [])}
+    needed = {s for load in loads for s in load.free_symbols} - keep
+    known_values = values_for(need, givers, given_values)
+    asked_symbol = what.main if need.definitions else None
+    bound = filled(needed, need, asked_symbol, known_values).checked()
+    known = [_with_values(load, bound, keep) for load in loads]
     widest = sp.S.One
     if free is not None:  # the other axis has a degree of at least 1, too
         other = given[0][1].xreplace({free: sp.S.One}).xreplace(asked_for)
-        widest = _with_values(other, bound, keep={trial})
+        widest = _with_values(other, bound, {trial})
     function = _largest(known, trial, free, widest)
     direction, at = _crossing(function, str(asked))
     rounded = Fraction(f"{at:.{DIGITS}g}")
     value = sp.Rational(rounded.numerator, rounded.denominator)
-    shown = with_torus_axes(bound)
-    used = sorted({s for load in loads for s in load.free_symbols if s in shown}, key=v.rank)
-    inputs = tuple((s.name, shown[s]) for s in used)
-    formula = f"numerically, to {DIGITS} digits, from the {assumptions.form} loads"
+    used = sorted((s for s in needed if s in bound), key=v.rank)
+    inputs = tuple((s.name, bound[s]) for s in used)
+    formula = f"numerically, to {DIGITS} digits, from the {need.assumptions.form} loads"
     quantity = Quantity(value, what.unit, str(asked), formula=formula, inputs=inputs)
-    return Answer(asked, (Side(direction, quantity, (assumptions.passes,), ()),), (), assumptions)
+    passes = () if need.definitions else (need.assumptions.passes,)
+    side = Side(direction, quantity, passes)
+    return Answer(asked, (side,), need.assumptions, dict(need.described), (), tuple(notes))
 
 
-def _with_values(
-    load: sp.Expr, bound: Mapping[sp.Symbol, Quantity], keep: set[sp.Symbol]
-) -> sp.Expr:
-    every = with_torus_axes(bound)
-    left = load.xreplace({s: q.value for s, q in every.items() if s not in keep})
+def _with_values(load: sp.Expr, bound: Values, keep: set[sp.Symbol]) -> sp.Expr:
+    left = load.xreplace({s: q.value for s, q in bound.items() if s not in keep})
     missing = sorted(left.free_symbols - keep, key=v.rank)
     if missing:
         raise DeriveError(f"no value for {glossed(missing)}")

@@ -6,34 +6,44 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, Assumptions, assume
-from derive.cost.strategies import Strategy, as_strategy
+from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
-from derive.notation.printed import printed_tex, shown, significant
-from derive.notation.quantity import Quantity
-from derive.solve.binding import Giver, bind, input_lines, values_from
-from derive.solve.conditions import Condition, at_best_split, conditions
-from derive.solve.question import Question, mesh_in_terms_of_chips
+from derive.notation.quantity import evaluated
+from derive.solve.answer import Answer, Bound, Bounded, Side
+from derive.solve.links import link_notes, suited
+from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
+from derive.solve.split import Split, at_best_split
+from derive.solve.values import Giver, filled, values_for
 
 
-@dataclass(frozen=True)
-class Optimum:
+@dataclass(frozen=True, repr=False)
+class Optimum(Bounded):
     """The best value of a mesh axis at a fixed number of chips.
 
     `objective` is the communication time over the computation time in terms of the symbol: the sum
-    of the loads, which are equal at the optimum of the largest, too. `passes` names the pass that
-    sets it. `second` is the second derivative of the sum at the optimum, positive there.
+    of the loads, which are equal at the optimum of the largest, too. `second` is its second
+    derivative at the optimum, positive there. `split` is what is balanced.
     """
 
-    strategy: Strategy
-    symbol: sp.Symbol
-    at: sp.Expr
-    passes: tuple[str, ...]
+    subject: Subject
+    split: Split
     objective: sp.Expr
     second: sp.Expr
-    assumptions: Assumptions
+
+    @property
+    def symbol(self) -> sp.Symbol:
+        return self.question.main
+
+    @property
+    def at(self) -> sp.Expr:
+        return self.closed_form
+
+    @property
+    def passes(self) -> tuple[str, ...]:
+        """The passes that set it."""
+        return self.split.passes
 
     @property
     def latex(self) -> str:
@@ -42,50 +52,38 @@ class Optimum:
     def __str__(self) -> str:
         return f"{self.symbol} = {tex.text(self.at)} ({' and '.join(self.passes)} pass)"
 
-    __repr__ = __str__
+    def suited(self, *givers: Giver, **values: object) -> Optimum:
+        """The optimum on the network that the chip has; raises as `on` does for what was given."""
+        under = suited(self.subject, _AT_CHIPS, self.assumptions, givers, values)
+        return self if under == self.assumptions else optimum(self.subject, self.symbol, under)
 
-    def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {self.latex}$"
+    def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
+        """The symbols that a number needs besides; raises as `on` does for what was given."""
+        here = self.suited(*givers, **values)
+        known = values_for(here.requirement, givers, values)
+        return filled(here.at.free_symbols, here.requirement, None, known).missing
 
-    def on(self, *givers: Giver, **values: object) -> OptimumAnswer:
+    def on(self, *givers: Giver, **values: object) -> Answer:
         """The number, with a chip, a model, and values by symbol name; real-valued, not rounded."""
-        bound = values_from(givers, values, self.assumptions)
-        return OptimumAnswer(
-            self, bind(self.at, bound, v.unit_of_symbol(self.symbol), str(self.symbol))
+        here = self.suited(*givers, **values)
+        known = values_for(here.requirement, givers, values)
+        full = filled(here.at.free_symbols, here.requirement, None, known).checked()
+        number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
+        notes = link_notes(self.assumptions, here.assumptions, givers, values)
+        side = Side("=", number, here.passes, here.split.links)
+        return Answer(
+            self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here
         )
 
 
-@dataclass(frozen=True)
-class OptimumAnswer:
-    """The number of an optimum with its tree."""
-
-    optimum: Optimum
-    quantity: Quantity
-
-    @property
-    def value(self) -> sp.Expr:
-        return self.quantity.value
-
-    def __float__(self) -> float:
-        return float(self.quantity.value)
-
-    def __str__(self) -> str:
-        found = self.quantity
-        lines = [f"{self.optimum.symbol} = {shown(found.value, found.unit)} = {found.formula}"]
-        lines += [f"  {line}" for line in input_lines(self.quantity)]
-        lines.append("  assumptions:")
-        described = self.optimum.assumptions.described()
-        return "\n".join([*lines, *(f"    {k}: {text}" for k, text in described.items())])
-
-    __repr__ = __str__
-
-    def _repr_latex_(self) -> str:
-        value = printed_tex(self.value, significant(4), self.quantity.unit)
-        return f"$\\displaystyle {self.optimum.latex} = {value}$"
+_AT_CHIPS = Question(v.N, v.N, sp.S.One)
 
 
 def optimum(
-    strategy: Strategy, symbol: sp.Symbol, assumptions: Assumptions = DEFAULT, **changes: object
+    subject: Subject,
+    symbol: sp.Symbol,
+    assumptions: Assumptions | str = DEFAULT,
+    **changes: object,
 ) -> Optimum:
     """The value of a mesh axis for which the loads are smallest at fixed chips N.
 
@@ -93,32 +91,25 @@ def optimum(
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
-    strategy = as_strategy(strategy)
-    assumptions = assume(assumptions, **changes)
-    if symbol not in strategy.mesh:
-        axes = ", ".join(str(axis) for axis in strategy.mesh) or "none"
-        raise DeriveError(f"{strategy.name} can choose its mesh axes only: {axes}; found {symbol}")
-    asked = Question(v.N, v.N, sp.S.One)
-    given, free = mesh_in_terms_of_chips(strategy, asked)
+    need = requirement(subject, None, assumptions, **changes)
+    if symbol not in need.mesh:
+        axes = ", ".join(str(axis) for axis in need.mesh) or "none"
+        raise DeriveError(f"{need.name} can choose its mesh axes only: {axes}; found {symbol}")
+    given, free = mesh_in_terms_of_chips(need, _AT_CHIPS)
     if free is None:
-        raise NotClosedForm(f"{strategy.name} has one mesh axis: {symbol} is N, nothing to choose")
-    found = conditions(strategy, assumptions)
+        raise NotClosedForm(f"{need.name} has one mesh axis: {symbol} is N, nothing to choose")
     if symbol != free:
-        given = (
-            (free, strategy.chips.xreplace({free: sp.S.One, symbol: sp.S.One}) * v.N / symbol),
-        )
-        free = symbol
-    replaced = tuple(
-        Condition(c.passes, c.where, tuple(load.xreplace(dict(given)) for load in c.loads))
-        for c in found
-    )
-    _, splits = at_best_split(replaced, free)
+        others = need.chips.xreplace({free: sp.S.One, symbol: sp.S.One})
+        given, free = ((free, others * v.N / symbol),), symbol
+    loads = tuple(load.put(dict(given)) for load in need.loads)
+    _, splits = at_best_split(loads, free)
     places = {sp.powsimp(s.at): s for s in splits}
     if len(places) != 1:
         raise NotClosedForm(f"{len(places)} pairs of loads compete for the best {symbol}")
     ((at, split),) = places.items()
-    objective = sp.Add(*(c.load for c in replaced if c.load.has(free)))
+    objective = sp.Add(*(load.total for load in loads if load.total.has(free)))
     second = sp.diff(objective, free, 2).xreplace({free: at})
     if not second.is_positive:
         raise ProofError(f"the second derivative at {symbol} = {at} is not positive: {second}")
-    return Optimum(strategy, symbol, at, split.passes, objective, second, assumptions)
+    bound = Bound("=", at, split.passes, split.links)
+    return Optimum(question(symbol), (bound,), need, subject, split, objective, second)

@@ -46,11 +46,12 @@ def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr] | None
 @dataclass(frozen=True)
 class Range:
     """Where a symbol satisfies a condition: at least `low`, at most `high`, as far as they are set,
-    provided that each expression of `provided` is at most 1."""
+    provided that each relation of `provided` holds: that something is at most 1, or less than 1
+    where room has to be left for a term that no value of the symbol takes away."""
 
     low: sp.Expr | None = None
     high: sp.Expr | None = None
-    provided: tuple[sp.Expr, ...] = ()
+    provided: tuple[sp.Rel, ...] = ()
 
 
 def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
@@ -58,9 +59,11 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
     terms = coefficients(load, symbol)
     constant = terms.pop(sp.S.Zero, sp.S.Zero)
     if not terms:
-        return Range(provided=(constant,))
+        return Range(provided=(sp.Le(constant, 1, evaluate=False),))
     room = 1 - constant
-    provided = (constant,) if constant.could_extract_minus_sign() is False and constant != 0 else ()
+    provided: tuple[sp.Rel, ...] = ()
+    if constant != 0 and not constant.could_extract_minus_sign():
+        provided = (sp.Lt(constant, 1, evaluate=False),)
     if len(terms) == 1:
         ((power, coefficient),) = terms.items()
         bound = sp.expand(room / coefficient) if constant != 0 else 1 / coefficient
@@ -73,7 +76,8 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         a, b = terms[power], terms[-power]
         root = sp.sqrt(room**2 - 4 * a * b)
         low, high = (room - root) / (2 * a), (room + root) / (2 * a)
-        return Range(low ** (1 / power), high ** (1 / power), (*provided, 4 * a * b / room**2))
+        apart = sp.Le(4 * a * b / room**2, 1, evaluate=False)
+        return Range(low ** (1 / power), high ** (1 / power), (*provided, apart))
     raise NotClosedForm(
         f"powers {', '.join(str(p) for p in sorted(terms))} of {symbol} together have no readable "
         "closed form"

@@ -1,29 +1,155 @@
-"""Machine proof of equalities and thresholds.
+"""Machine proof of what a derivation claims: each check holds the expressions that were read off a
+declaration, and is given the claim.
 
 An equality is proved symbolically where SymPy can, and always checked at seeded random positive
-rational points. A threshold is put back into the strategy's own conditions on both sides of it, at
-such points, with a free split searched for the best.
+rational points. A threshold is put back into the loads on both sides of it, at such points, with a
+free split searched for the best.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
 
 import sympy as sp
 
-from derive.cost.assumptions import Assumptions
-from derive.cost.strategies import Strategy
+from derive.cost.load import Given
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
-from derive.solve.conditions import conditions
-from derive.solve.question import Question, mesh_in_terms_of_chips
+from derive.solve.question import Question
 
 SEED = 20_240_229
 POINTS = 12
 DIGITS = 50
 MARGINS = (sp.Rational(1, 1000), sp.Rational(1, 3))
+# A share is below 1, and a model has more parameters than its vocabulary.
+SCALES: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
+    {v.epsilon: sp.Rational(1, 20), v.P: sp.Integer(10**4)}
+)
+ALPHA: Mapping[sp.Symbol, sp.Expr] = MappingProxyType({v.alpha: v.C / v.W})
+Claims = tuple[sp.Rel, ...]
+Point = dict[sp.Symbol, sp.Expr]
+
+
+class Check(Protocol):
+    """What a claim is compared with; `proved` says how it was, and raises ProofError, beginning
+    with `where`, if the claim fails."""
+
+    def proved(self, claims: Claims, where: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Times:
+    """The two sides of an equation are the same with the declared times put in for their symbols,
+    and then the constants; the right side exceeds none of `at_least` by any factor."""
+
+    times: Given
+    constants: Given = ()
+    at_least: tuple[sp.Expr, ...] = ()
+
+    def proved(self, claims: Claims, where: str) -> str:
+        claim = equation(claims, where)
+        for bound in self.at_least:
+            ratio = claim.rhs.xreplace(dict(ALPHA)) / bound
+            if not (isinstance(ratio, sp.Rational) and ratio <= 1):
+                raise ProofError(f"{where}: {tex.text(claim)} asks more than {tex.text(bound)}")
+        left, right = (
+            side.xreplace({**ALPHA, **dict(self.times)}).xreplace(dict(self.constants))
+            for side in (claim.lhs, claim.rhs)
+        )
+        return proved_equal(left, right, where)
+
+
+@dataclass(frozen=True)
+class MeshProduct:
+    """With the claimed degree, the mesh axes multiply to the chips N."""
+
+    chips: sp.Expr
+
+    def proved(self, claims: Claims, where: str) -> str:
+        claim = equation(claims, where)
+        return proved_equal(self.chips.xreplace({claim.lhs: claim.rhs}), v.N, where)
+
+
+@dataclass(frozen=True)
+class BestSplit:
+    """At the claimed value of the free axis the loads are equal, or where they add up, the
+    derivative of their sum is zero and the second one positive."""
+
+    free: sp.Symbol
+    loads: tuple[sp.Expr, ...]
+    summed: bool
+
+    def proved(self, claims: Claims, where: str) -> str:
+        claim = equation(claims, where)
+        if claim.lhs != self.free:
+            raise ProofError(f"{where}: expected a value of {self.free}, found {claim}")
+        at = {self.free: claim.rhs.xreplace(dict(ALPHA))}
+        if not self.summed:
+            first, second = (load.xreplace(at) for load in self.loads)
+            return proved_equal(first, second, where)
+        rising, falling = _by_sign(sp.diff(sp.Add(*self.loads), self.free))
+        if not sp.diff(sp.Add(*self.loads), self.free, 2).xreplace(at).is_positive:
+            raise ProofError(f"{where}: the second derivative is not positive")
+        return proved_equal(rising.xreplace(at), -falling.xreplace(at), where)
+
+
+@dataclass(frozen=True)
+class AtSplit:
+    """The loads at the best split are equal, and the claimed ratio is theirs, or it is the sum."""
+
+    loads: tuple[sp.Expr, ...]
+    summed: bool
+
+    def proved(self, claims: Claims, where: str) -> str:
+        here = self.loads
+        if not self.summed:
+            proved_equal(here[0], here[-1], where)
+            here = here[:1]
+        return Times(((v.T_comms, sp.Add(*here) * v.T_math),)).proved(claims, where)
+
+
+@dataclass(frozen=True)
+class Same:
+    """The left side of an inequality is the declared expression, and the right side its bound."""
+
+    expr: sp.Expr
+    bound: sp.Expr
+    how: str = ""
+
+    def proved(self, claims: Claims, where: str) -> str:
+        (claim,) = claims
+        if not isinstance(claim, sp.Le) or claim.rhs != self.bound:
+            wanted = f"expected at most {self.bound}"
+            raise ProofError(f"{where}: {wanted}, found {tex.text(claim)}")
+        found = proved_equal(claim.lhs, self.expr, where)
+        return self.how or found
+
+
+@dataclass(frozen=True)
+class Separation:
+    """The claimed bounds hold exactly where no load exceeds one, for some value of the free axis;
+    the mesh axes `given` follow from the chips."""
+
+    loads: tuple[sp.Expr, ...]
+    asked: Question
+    given: Given = ()
+    free: sp.Symbol | None = None
+
+    def proved(self, claims: Claims, where: str) -> str:
+        return separated(self.loads, self.asked, claims, where, self.given, self.free)
+
+
+def equation(claims: Claims, where: str) -> sp.Eq:
+    """The one claim, an equation; raises ProofError where it is none."""
+    (claim,) = claims
+    if not isinstance(claim, sp.Eq):
+        raise ProofError(f"{where}: expected an equation, found {claim}")
+    return claim
 
 
 def random_points(
@@ -46,12 +172,16 @@ def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
     symbols = left.free_symbols | right.free_symbols
     for point in random_points(symbols, POINTS // 4 if symbolic else POINTS):
         a, b = (_value(side, point) for side in (left, right))
-        if abs(a - b) > abs(b) * sp.Float(10) ** (8 - DIGITS):
+        if not _same(a, b):
             raise ProofError(
                 f"{where}: {tex.text(left)} is not {tex.text(right)}; "
                 f"at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}"
             )
     return "symbolically" if symbolic else "at points"
+
+
+def _same(a: sp.Expr, b: sp.Expr) -> bool:
+    return bool(abs(a - b) <= abs(b) * sp.Float(10) ** (8 - DIGITS))
 
 
 def _identical(left: sp.Expr, right: sp.Expr) -> bool:
@@ -63,55 +193,68 @@ def _identical(left: sp.Expr, right: sp.Expr) -> bool:
     return bool(sp.expand(left - right) == 0 or sp.together(left - right) == 0)
 
 
-def _value(expr: sp.Expr, point: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
+def _by_sign(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """The positive and the negative terms of a sum."""
+    terms = sp.Add.make_args(sp.expand(expr))
+    negative = [t for t in terms if t.could_extract_minus_sign()]
+    return sp.Add(*(t for t in terms if t not in negative)), sp.Add(*negative)
+
+
+def _value(expr: sp.Expr, point: Point) -> sp.Expr:
     """The number of an expression at a point: exact where rational, else to many digits."""
     value = expr.xreplace(point)
     return value if value.is_Rational else sp.N(value, DIGITS)
 
 
-def proved_threshold(
-    strategy: Strategy,
-    assumptions: Assumptions,
+def separated(
+    loads: tuple[sp.Expr, ...],
     asked: Question,
-    bounds: Iterable[tuple[str, sp.Expr]],
-    fixed: Iterable[sp.Symbol] = (),
-) -> None:
-    """Raise ProofError unless the bounds separate compute-bound from communication-bound points.
+    claims: Claims,
+    where: str,
+    given: Given = (),
+    free: sp.Symbol | None = None,
+) -> str:
+    """Raise ProofError unless the bounds separate where no load exceeds one from where one does.
 
-    At each point where all the bounds are met with a margin, the strategy's conditions must hold
-    for some split; where one bound is missed by a margin, for none.
+    At each point where all the bounds are met with a margin, the loads must hold for some split;
+    where one bound is missed by a margin, for none. Without a split, the largest is one at a bound.
     """
-    bounds = tuple(bounds)
-    check = _Check(strategy, assumptions, asked, tuple(fixed))
-    symbols = check.symbols | {s for _, b in bounds for s in b.free_symbols}
-    symbols = (symbols - {asked.main, *check.determined}) | asked.symbols - {asked.main}
+    for claim in claims:
+        if not isinstance(claim, (sp.Ge, sp.Le)) or claim.lhs != asked.expr:
+            raise ProofError(
+                f"{where}: expected a bound on {asked.expr}, found {tex.text(claim)}"
+            )
+    check = _Loads(loads, asked, given, free)
+    symbols = check.symbols | {s for claim in claims for s in claim.rhs.free_symbols}
+    determined = {s for s, _ in given} | ({free} if free is not None else set())
+    symbols = (symbols - {asked.main, *determined}) | asked.symbols - {asked.main}
     done = 0
     for point in random_points(symbols, 4 * POINTS):
+        point |= {s: point[s] * n for s, n in SCALES.items() if s in point}
         full = point | ({v.alpha: point[v.C] / point[v.W]} if {v.C, v.W} <= set(point) else {})
-        values = [(d, _value(b, full)) for d, b in bounds]
-        if not all(value.is_real and value > 0 for _, value in values):
+        values = [_value(claim.rhs, full) for claim in claims]
+        if not all(value.is_real and value > 0 for value in values):
             continue
-        low = max((x for d, x in values if d == ">="), default=None)
-        high = min((x for d, x in values if d == "<="), default=None)
+        pairs = list(zip(claims, values, strict=True))
+        low = max((x for c, x in pairs if isinstance(c, sp.Ge)), default=None)
+        high = min((x for c, x in pairs if isinstance(c, sp.Le)), default=None)
         if low is not None and high is not None and low >= high:
             continue
-        _check_sides(check, full, asked, low, high)
+        if check.side_conditions_hold(full):
+            _check_sides(check, full, low, high, where)
         done += 1
         if done == POINTS:
-            return
+            break
     if done == 0:
-        raise ProofError(f"{strategy.name}: no point tried lies inside the bounds of {asked.expr}")
+        raise ProofError(f"{where}: no point tried lies inside the bounds of {asked.expr}")
+    return "on both sides"
 
 
 def _check_sides(
-    check: _Check,
-    point: dict[sp.Symbol, sp.Expr],
-    asked: Question,
-    low: sp.Expr | None,
-    high: sp.Expr | None,
+    check: _Loads, point: Point, low: sp.Expr | None, high: sp.Expr | None, where: str
 ) -> None:
+    tries: list[tuple[sp.Expr, bool]] = []
     for margin in MARGINS:
-        tries: list[tuple[sp.Expr, bool]] = []
         if low is not None:
             tries.append((low * (1 - margin), False))
             if high is None or low * (1 + margin) < high:
@@ -120,57 +263,62 @@ def _check_sides(
             tries.append((high * (1 + margin), False))
             if low is None or high * (1 - margin) > low:
                 tries.append((high * (1 - margin), True))
-        for value, expected in tries:
-            if not check.side_conditions_hold(point):
-                continue
-            if check.compute_bound(point, value) is not expected:
-                side = "compute-bound" if not expected else "communication-bound"
-                raise ProofError(
-                    f"{check.strategy.name}: at {asked.expr} = {sp.N(value, 6)}, {_shown(point)}, "
-                    f"the layer is {side}"
-                )
+    for value, expected in tries:
+        if check.hold(point, value) is not expected:
+            side = "holds" if not expected else "fails"
+            raise ProofError(
+                f"{where}: does not hold: at {check.asked.expr} = {sp.N(value, 6)}, "
+                f"{_shown(point)}, the condition {side}"
+            )
+    for bound in (low, high):
+        if bound is not None and not check.reached(point, bound):
+            at = f"{check.asked.expr} = {sp.N(bound, 6)}, {_shown(point)}"
+            raise ProofError(f"{where}: does not hold: no load is one at {at}")
 
 
-class _Check:
-    """The loads of a strategy as functions of a point, the question's value and the split."""
+class _Loads:
+    """Loads as functions of a point, the question's value and the split."""
 
     def __init__(
         self,
-        strategy: Strategy,
-        assumptions: Assumptions,
+        loads: tuple[sp.Expr, ...],
         asked: Question,
-        fixed: tuple[sp.Symbol, ...],
+        given: Given,
+        free: sp.Symbol | None,
     ) -> None:
-        self.strategy = strategy
+        self.asked, self.free = asked, free
         self.value = sp.Dummy("q", positive=True)
-        given, self.free = mesh_in_terms_of_chips(strategy, asked, fixed)
-        self.determined = {s for s, _ in given} | ({self.free} if self.free is not None else set())
         replace = {asked.main: self.value / asked.rest}
         self.loads = []
-        for condition in conditions(strategy, assumptions):
-            load = condition.load
+        for load in loads:
             if v.alpha in asked.symbols:
                 load = load.xreplace({v.C: v.alpha * v.W})
-            load = load.xreplace(replace).xreplace(dict(given)).xreplace(replace)
-            self.loads.append(load)
+            self.loads.append(load.xreplace(replace).xreplace(dict(given)).xreplace(replace))
         self.symbols = {s for load in self.loads for s in load.free_symbols} - {self.value}
         # Floats are enough: the points tried stand off the bounds by a margin.
-        self.order = sorted(self.symbols - {self.free}, key=v.rank)
-        split = [] if self.free is None else [self.free]
+        self.order = sorted(self.symbols - {free}, key=v.rank)
+        split = [] if free is None else [free]
         arguments = [self.value, *self.order, *split]
         self.compiled = [sp.lambdify(arguments, load, modules="math") for load in self.loads]
 
-    def side_conditions_hold(self, point: dict[sp.Symbol, sp.Expr]) -> bool:
+    def side_conditions_hold(self, point: Point) -> bool:
         """Whether the loads that do not involve the question or the split are at most 1."""
         rest = [x for x in self.loads if not x.has(self.value) and not self._splits(x)]
         return all(_value(load, point) <= 1 for load in rest)
 
-    def compute_bound(self, point: dict[sp.Symbol, sp.Expr], value: sp.Expr) -> bool:
-        """Whether some split satisfies every condition at the point."""
+    def hold(self, point: Point, value: sp.Expr) -> bool:
+        """Whether some split satisfies every load at the point."""
         known = [float(value), *(float(point[s]) for s in self.order)]
         if self.free is None:
             return all(f(*known) <= 1 for f in self.compiled)
         return _least_over_split(lambda x: max(f(*known, x) for f in self.compiled)) <= 1
+
+    def reached(self, point: Point, value: sp.Expr) -> bool:
+        """Whether some load is one at the value, as nearly as digits go; not asked of a split."""
+        if self.free is not None:
+            return True
+        at = {**point, self.value: value}
+        return any(_same(_value(load, at), sp.S.One) for load in self.loads)
 
     def _splits(self, load: sp.Expr) -> bool:
         return self.free is not None and bool(load.has(self.free))
@@ -188,7 +336,7 @@ def _least_over_split(load: Callable[[float], float]) -> float:
     return load(best)
 
 
-def _shown(point: dict[sp.Symbol, sp.Expr]) -> str:
+def _shown(point: Point) -> str:
     return ", ".join(
         f"{s} = {sp.N(x, 5)}" for s, x in sorted(point.items(), key=lambda p: v.rank(p[0]))
     )

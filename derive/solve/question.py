@@ -8,16 +8,20 @@ through N depends on what the question and the caller hold fixed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from derive.cost.assumptions import Assumptions
-from derive.cost.strategies import Strategy
+from derive.cost.assumptions import DEFAULT, Assumptions, assume
+from derive.cost.limits import LIMITS, Limit
+from derive.cost.load import Given, Requirement, compute_bound, fits
+from derive.cost.strategies import STRATEGIES, Strategy, as_strategy
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, NotClosedForm, quoted
+from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, quoted, unknown
 from derive.notation.units import Unit, chip, one, way
-from derive.solve.conditions import Condition, Split, at_best_split, conditions
+
+Subject = Strategy | Limit | Requirement
+STATE = {v.P, v.M_hbm, v.s_P}
 
 
 @dataclass(frozen=True)
@@ -65,71 +69,56 @@ def question(expr: object) -> Question:
     return Question(expr, above[0], expr / above[0])
 
 
-@dataclass(frozen=True)
-class Held:
-    """The conditions in terms of what is held, the best split where one is free to choose, and how
-    the other mesh axes follow from the chips."""
-
-    conditions: tuple[Condition, ...]
-    splits: tuple[Split, ...]
-    given: tuple[tuple[sp.Symbol, sp.Expr], ...]
-
-
-def held(
-    strategy: Strategy,
-    assumptions: Assumptions,
-    asked: Question,
+def requirement(
+    subject: object,
+    asked: Question | None = None,
+    assumptions: Assumptions | str = DEFAULT,
     fixed: Iterable[sp.Symbol] = (),
-) -> Held:
-    """The conditions of a strategy for a question, its mesh expressed through N as far as needed.
+    **changes: object,
+) -> Requirement:
+    """What must hold for a strategy (compute-bound; of a question on P, M_hbm or s_P that the
+    state fits) or a limit of a step, as loads; several of them are joined by `&`.
 
-    A split is free where the strategy has two mesh axes and neither is asked for or fixed; then it
-    is chosen for the best. Raises NotClosedForm where more than one axis would be free.
+    `changes` are assumptions by name; exact=True is form="exact". Raises DeriveError for what is
+    neither, saying how to name it, and for assumptions that play no part.
     """
-    found = conditions(strategy, assumptions)
-    given, free = mesh_in_terms_of_chips(strategy, asked, fixed)
-    if given:
-        found = tuple(_with(c, dict(given)) for c in found)
-    if free is None:
-        return Held(found, (), given)
-    done, splits = at_best_split(found, free)
-    return Held(done, splits, given)
+    if "exact" in changes:
+        exact = changes.pop("exact")
+        if not isinstance(exact, bool):
+            raise DeriveError(f"exact is True or False, found {quoted(exact)}")
+        changes["form"] = "exact" if exact else "large-n"
+    under = assume(assumptions, **changes)
+    if isinstance(subject, Requirement):
+        return subject
+    if isinstance(subject, Limit):
+        for _ in fixed:
+            raise DeriveError(f"fixed plays no part in {subject.name}; exact=True does")
+        return subject.requirement(under)
+    strategy = _strategy(subject)
+    if asked is not None and asked.symbols & STATE:
+        return fits(strategy, _state_of_chip(strategy, asked, fixed), under)
+    return compute_bound(strategy, under)
 
 
-def mesh_in_terms_of_chips(
-    strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbol] = ()
-) -> tuple[tuple[tuple[sp.Symbol, sp.Expr], ...], sp.Symbol | None]:
-    """Which mesh axis is expressed through N and how, and which one is free to choose."""
-    if v.N in strategy.chips.free_symbols or strategy.chips == 1:
-        return (), None
-    mesh = strategy.mesh
-    kept = [axis for axis in mesh if axis in asked.symbols or axis in set(fixed)]
-    others = [axis for axis in mesh if axis not in kept]
-    through_chips = v.N in asked.symbols or bool(set(fixed) & set(mesh)) or asked.expr in mesh
-    if not others:
-        if v.N in asked.symbols and len(mesh) == 1:
-            raise DeriveError(f"{strategy.name}: N is {mesh[0]}; ask for one of them")
-        return (((v.N, strategy.chips),) if v.N in asked.symbols else ()), None
-    if len(mesh) == 1:
-        return (((mesh[0], v.N),) if v.N in asked.symbols else ()), None
-    if kept and not through_chips:
-        return (), None
-    if len(others) > 2:
-        raise NotClosedForm(
-            f"{strategy.name} has {len(mesh)} mesh axes; fix all but two of "
-            + ", ".join(str(axis) for axis in mesh)
-        )
-    last = others[-1]
-    rest = strategy.chips / last
-    free = others[0] if len(others) == 2 else None
-    return ((last, v.N / rest),), free
+def _strategy(value: object) -> Strategy:
+    if isinstance(value, str) and value in LIMITS:
+        raise DeriveError(f"expected a limit, found the text {quoted(value)}; write {value}")
+    try:
+        return as_strategy(value)
+    except UnknownName:
+        raise unknown("strategy or limit", str(value), [*STRATEGIES, *LIMITS]) from None
 
 
-def state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbol] = ()) -> sp.Expr:
+def _state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbol]) -> sp.Expr:
     """The bytes of state that a chip holds: through the chips N where that takes the place of every
     mesh axis and none is asked for or fixed. Raises DeriveError where the strategy says nothing."""
-    if strategy.state is None:
+    if strategy.state is None and strategy.block is None:
         raise DeriveError(f"{strategy.name} does not say what state a chip holds")
+    if strategy.state is None:
+        raise DeriveError(
+            f"{strategy.block} says nothing of {asked.expr}: none of its tensors are parameters, "
+            "or they are not all split alike"
+        )
     mesh = set(strategy.mesh)
     through = strategy.state * strategy.chips / v.N
     if not mesh & through.free_symbols and not mesh & {*asked.symbols, *fixed}:
@@ -137,6 +126,46 @@ def state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbol
     return strategy.state
 
 
-def _with(condition: Condition, given: dict[sp.Symbol, sp.Expr]) -> Condition:
-    loads = tuple(load.xreplace(given) for load in condition.loads)
-    return Condition(condition.passes, condition.where, loads)
+def mesh_in_terms_of_chips(
+    need: Requirement, asked: Question, fixed: Iterable[sp.Symbol] = ()
+) -> tuple[Given, sp.Symbol | None]:
+    """Which mesh axis is expressed through N and how, and which one is free to choose; raises
+    NotClosedForm where more than one would be free."""
+    if v.N in need.chips.free_symbols or need.chips == 1 or asked.symbols & STATE:
+        return (), None
+    mesh = need.mesh
+    kept = [axis for axis in mesh if axis in asked.symbols or axis in set(fixed)]
+    others = [axis for axis in mesh if axis not in kept]
+    through_chips = v.N in asked.symbols or bool(set(fixed) & set(mesh)) or asked.expr in mesh
+    if not others:
+        if v.N in asked.symbols and len(mesh) == 1:
+            raise DeriveError(f"{need.name}: N is {mesh[0]}; ask for one of them")
+        return (((v.N, need.chips),) if v.N in asked.symbols else ()), None
+    if len(mesh) == 1:
+        return (((mesh[0], v.N),) if v.N in asked.symbols else ()), None
+    if kept and not through_chips:
+        return (), None
+    if len(others) > 2:
+        raise NotClosedForm(
+            f"{need.name} has {len(mesh)} mesh axes; fix all but two of "
+            + ", ".join(str(axis) for axis in mesh)
+        )
+    last = others[-1]
+    free = others[0] if len(others) == 2 else None
+    return ((last, v.N / (need.chips / last)),), free
+
+
+def put_through(need: Requirement, symbol: sp.Symbol) -> Requirement:
+    """The requirement with what is defined through `symbol` put into its loads, so that all of
+    their dependence on the symbol shows; what is held is none of it, and needs a value of its
+    own."""
+    through = {symbol}
+    instead = []
+    for defined, expr in need.definitions:
+        if defined != symbol and defined not in need.held and expr.free_symbols & through:
+            through.add(defined)
+            instead.append((defined, expr))
+    loads = need.loads
+    for defined, expr in reversed(instead):
+        loads = tuple(load.put({defined: expr}) for load in loads)
+    return replace(need, loads=loads) if instead else need

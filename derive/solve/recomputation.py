@@ -14,31 +14,31 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
 from derive.cost.memory import memory, recomputed_layers
-from derive.cost.step_assumptions import DEFAULT, StepAssumptions, as_step_assumptions
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
+from derive.solve.derivation import ProvedSteps, Step, proved_steps
 from derive.solve.powers import turned
-from derive.solve.proving import prove
-from derive.solve.step import Claimed, Derivation
+from derive.solve.proof import Claims
 
 BUDGET = v.mu * v.M_hbm
 FIRST, LAST = "first", "last"
 
 
-@dataclass(frozen=True, repr=False)
-class RecomputationStep(Claimed):
-    """A step of kind fits, frees, bound or closed_form; `stage` is the stage that it speaks of."""
+@dataclass(frozen=True)
+class Recomputed:
+    """A claim of a kind (fits, frees, bound or closed_form) compared with the memory of the step
+    model; `stage` is the stage that it speaks of."""
 
-    assumptions: StepAssumptions
+    kind: str
+    assumptions: Assumptions
     stage: str = ""
 
-    def proof(self) -> str:
-        """How the claim was proved, always "symbolically". Starts again from the memory of the step
-        model; raises ProofError naming the step."""
-        where = f"recomputed layers under {self.assumptions.name}, {self.kind}"
-        claim = self.claim
+    def proved(self, claims: Claims, where: str) -> str:
+        """How the claim was proved, always "symbolically"; raises ProofError naming the step."""
+        (claim,) = claims
         if self.kind == "closed_form":
             _prove_closed_form(self.assumptions, claim, where)
             return "symbolically"
@@ -56,60 +56,52 @@ class RecomputationStep(Claimed):
         return "symbolically"
 
 
-def recomputation(
-    assumptions: StepAssumptions | str = DEFAULT,
-) -> Derivation[RecomputationStep]:
+def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
     """Why the recomputed layers of a stage are the closed form that the step model states.
 
     Every step is proved as it is made. Raises ProofError where one does not hold (a bug, never
     input), and UnknownName for assumptions that there are not.
     """
-    assumptions = as_step_assumptions(assumptions)
-    made: list[RecomputationStep] = []
+    assumptions = as_assumptions(assumptions)
     every = stages(assumptions)
     once = ", with a layer or more recomputed," if "working_set" in assumptions else ""
+
+    def step(kind: str, words: str, claim: sp.Rel, stage: str = "") -> Step:
+        name = f"recomputed layers under {assumptions.name}"
+        return Step(kind, words, claim, Recomputed(kind, assumptions, stage), name, (stage,))
+
+    made: list[Step] = []
     for stage, size in every.items():
-        of = f"The {stage if len(every) > 1 else 'fullest'} stage{once}"
+        whose = f"The {stage if len(every) > 1 else 'fullest'} stage{once}"
         frees, bound = _bound(size)
-        fits = sp.Le(size, BUDGET, evaluate=False)
-        falls = sp.Gt(frees, 0, evaluate=False)
-        reached = sp.Ge(v.L_r, bound, evaluate=False)
+        more = "Each further recomputed layer frees so many bytes, more than none"
         made += [
-            RecomputationStep("fits", f"{of} fits where", fits, assumptions, stage),
-            RecomputationStep(
-                "frees",
-                "Each further recomputed layer frees so many bytes, more than none",
-                falls,
-                assumptions,
-                stage,
-            ),
-            RecomputationStep("bound", "So it fits if and only if", reached, assumptions, stage),
+            step("fits", f"{whose} fits where", sp.Le(size, BUDGET, evaluate=False), stage),
+            step("frees", more, sp.Gt(frees, 0, evaluate=False), stage),
+            step("bound", "So it fits if and only if", sp.Ge(v.L_r, bound, evaluate=False), stage),
         ]
     claim = sp.Eq(v.L_r, recomputed_layers(assumptions), evaluate=False)
     words = "The least whole number, 0 or more, that reaches it is"
     if "working_set" in assumptions:
         words = "With the layer that is run again held once any is recomputed, the least is"
-    made.append(RecomputationStep("closed_form", words, claim, assumptions))
-    for step in made:
-        prove(step)
-    return Derivation(made)
+    return proved_steps([*made, step("closed_form", words, claim)])
 
 
-def stages(assumptions: StepAssumptions) -> dict[str, sp.Expr]:
+def stages(assumptions: Assumptions) -> dict[str, sp.Expr]:
     """The bytes that each stage holds with L_r of its layers recomputed, one or more of them."""
     total = _held(assumptions, sp.S.One)
     larger = sorted(total.atoms(sp.Max), key=str)
     if not larger:
         return {FIRST: total}
-    (of,) = larger
+    (fullest,) = larger
     # The fullest chip fits where both do: the memory rises one for one with the larger.
-    if total.coeff(of) != 1 or len(of.args) != 2:
+    if total.coeff(fullest) != 1 or len(fullest.args) != 2:
         raise ProofError(f"memory: expected the larger of two stages, found {tex.text(total)}")
-    first, last = sorted(of.args, key=lambda size: not size.has(v.n_fly))
-    return {FIRST: total.xreplace({of: first}), LAST: total.xreplace({of: last})}
+    first, last = sorted(fullest.args, key=lambda size: not size.has(v.n_fly))
+    return {FIRST: total.xreplace({fullest: first}), LAST: total.xreplace({fullest: last})}
 
 
-def _prove_closed_form(assumptions: StepAssumptions, claim: sp.Rel, where: str) -> None:
+def _prove_closed_form(assumptions: Assumptions, claim: sp.Rel, where: str) -> None:
     bounds = [_bound(size)[1] for size in stages(assumptions).values()]
     closed = claim.rhs
     if claim.lhs != v.L_r or not isinstance(claim, sp.Eq):
@@ -160,16 +152,16 @@ def _bound(size: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return frees, over / frees
 
 
-def _held(assumptions: StepAssumptions, any_recomputed: sp.Expr) -> sp.Expr:
+def _held(assumptions: Assumptions, any_recomputed: sp.Expr) -> sp.Expr:
     """The memory of the fullest chip, with min(1, L_r) as given."""
     total = sp.Add(*(term.expr for term in memory(assumptions)))
     least = {one: any_recomputed for one in total.atoms(sp.Min) if one.has(v.L_r)}
     return total.xreplace(least)
 
 
-def _same(found: sp.Expr, wanted: sp.Expr, where: str, kind: bool) -> None:
-    if not kind or sp.cancel(sp.together(found - wanted)) != 0:
-        raise ProofError(f"{where}: {tex.text(found)} is not {tex.text(wanted)}")
+def _same(claimed: sp.Expr, wanted: sp.Expr, where: str, kind: bool) -> None:
+    if not kind or sp.cancel(sp.together(claimed - wanted)) != 0:
+        raise ProofError(f"{where}: {tex.text(claimed)} is not {tex.text(wanted)}")
 
 
 def _positive(expr: sp.Expr, where: str) -> None:

@@ -8,24 +8,24 @@ from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity
 
 
-def power_of_two_below(of: Quantity) -> Quantity:
+def power_of_two_below(size: Quantity) -> Quantity:
     """The largest power of two that is not above a quantity; raises DeriveError below 1."""
-    return _named(of, sp.Integer(2) ** _exponent(of), "largest power of two not above n")
+    return _named(size, sp.Integer(2) ** _exponent(size), "largest power of two not above n")
 
 
-def nearest_power_of_two(of: Quantity) -> Quantity:
+def nearest_power_of_two(size: Quantity) -> Quantity:
     """The power of two that is nearest by ratio; of two equally near ones the larger."""
-    low = _exponent(of)
+    low = _exponent(size)
     # By ratio, the middle between 2**k and 2**(k+1) is sqrt(2) * 2**k.
-    up = bool(of.value**2 >= sp.Integer(2) ** (2 * low + 1))
-    return _named(of, sp.Integer(2) ** (low + up), "power of two nearest n by ratio")
+    up = bool(size.value**2 >= sp.Integer(2) ** (2 * low + 1))
+    return _named(size, sp.Integer(2) ** (low + up), "power of two nearest n by ratio")
 
 
-def multiple_below(of: Quantity, step: int = 1) -> Quantity:
+def multiple_below(size: Quantity, step: int = 1) -> Quantity:
     """The largest whole multiple of `step` that is not above a quantity."""
-    value = step * sp.floor(of.value / step)
+    value = step * sp.floor(size.value / step)
     formula = "n rounded down" if step == 1 else f"largest multiple of {step} not above n"
-    return _named(of, value, formula)
+    return _named(size, value, formula)
 
 
 def dividing_below(bound: Quantity, whole: int, step: int = 1) -> Quantity:
@@ -40,11 +40,11 @@ def dividing_below(bound: Quantity, whole: int, step: int = 1) -> Quantity:
     return _named(bound, sp.Integer(step * replicas[-1]), formula)
 
 
-def _exponent(of: Quantity) -> int:
-    if not of.value >= 1:
-        raise DeriveError(f"no power of two is at most {of}")
-    return int(sp.floor(of.value)).bit_length() - 1
+def _exponent(size: Quantity) -> int:
+    if not size.value >= 1:
+        raise DeriveError(f"no power of two is at most {size}")
+    return int(sp.floor(size.value)).bit_length() - 1
 
 
-def _named(of: Quantity, value: sp.Expr, formula: str) -> Quantity:
-    return Quantity(value, of.unit, of.name, formula=formula, inputs=(("n", of),))
+def _named(size: Quantity, value: sp.Expr, formula: str) -> Quantity:
+    return Quantity(value, size.unit, size.name, formula=formula, inputs=(("n", size),))

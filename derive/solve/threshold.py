@@ -1,174 +1,331 @@
-"""Thresholds: the bound under which training is compute-bound, in closed form, with direction."""
+"""Thresholds: the bound under which loads do not exceed one, in closed form, with direction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, overload
 
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, Assumptions, assume
-from derive.cost.strategies import Strategy
+from derive.cost.assumptions import DEFAULT, Assumptions
+from derive.cost.limits import Limit
+from derive.cost.load import Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm, quoted
-from derive.solve.binding import Answer, Giver, answers
-from derive.solve.bounds import Bound, Bounded
-from derive.solve.conditions import Condition, Split
-from derive.solve.powers import Range, solved
-from derive.solve.question import Held, Question, held, question, state_of_chip
-
-if TYPE_CHECKING:
-    from derive.cost.limits import Limit
-    from derive.cost.step_assumptions import StepAssumptions
-    from derive.solve.limit import LimitThreshold
+from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
+from derive.notation.printed import shown
+from derive.notation.quantity import Quantity, evaluated
+from derive.solve.answer import Answer, Bound, Bounded, Side, holds
+from derive.solve.links import link_notes, other_networks, suited
+from derive.solve.powers import Range, solved, turned
+from derive.solve.proof import separated
+from derive.solve.question import Question, Subject, put_through, question, requirement
+from derive.solve.split import Held, Split, held
+from derive.solve.values import Filled, Giver, Values, filled, values_for
 
 
 @dataclass(frozen=True, repr=False)
 class Threshold(Bounded):
-    """The condition on a question under which a strategy is compute-bound.
+    """The condition on a question under which a requirement holds.
 
-    All `bounds` must hold, and each expression of `provided` be at most 1. `splits` are the values
-    of the mesh axis that was free to choose, at which the bounds are reached, and `mesh` the
-    degrees that the mesh has there: a closed form knows nothing of degrees below 1.
+    All `bounds` must hold, and each relation of `provided`. `splits` are the values of the mesh
+    axis that was free to choose, at which the bounds are reached, and `mesh` the degrees that the
+    mesh has there: a closed form knows nothing of degrees below 1. `fixed` are the mesh axes held.
     """
 
-    strategy: Strategy
-    provided: tuple[sp.Expr, ...]
-    splits: tuple[Split, ...]
-    assumptions: Assumptions
+    subject: Subject
+    state: Held
+    provided: tuple[sp.Rel, ...] = ()
+    splits: tuple[Split, ...] = ()
     fixed: tuple[sp.Symbol, ...] = ()
     mesh: tuple[tuple[sp.Symbol, sp.Expr], ...] = ()
+
+    @property
+    def symbol(self) -> sp.Symbol:
+        """The symbol that is bounded, of a ratio the one above the line."""
+        return self.question.main
+
+    @property
+    def direction(self) -> str:
+        """`>=` or `<=`; raises DeriveError where there are bounds of both."""
+        (direction, *more) = {bound.direction for bound in self.bounds}
+        if more:
+            raise DeriveError(f"{self} is bounded on both sides; ask for .bounds")
+        return direction
+
+    @property
+    def load(self) -> sp.Expr:
+        """What must not exceed one; raises DeriveError where that is more than one load."""
+        if len(self.state.loads) != 1:
+            raise DeriveError(f"{self} has {len(self.state.loads)} loads; ask for .requirement")
+        return self.state.loads[0].total
+
+    @property
+    def exact(self) -> bool:
+        return self.assumptions.exact
+
+    @property
+    def described(self) -> dict[str, str]:
+        """The assumptions by name; of a step also whether its form plays a part."""
+        told = super().described
+        if self.requirement.definitions and self._other_form() == self.state.loads:
+            told["form"] = "exact and large-n are the same here"
+        return told
 
     def __str__(self) -> str:
         text = super().__str__()
         if self.provided:
-            side = " and ".join(f"{tex.text(p)} <= 1" for p in self.provided)
-            text += f" provided {side}"
+            text += f" provided {' and '.join(map(tex.text, self.provided))}"
         return text
+
+    def suited(self, *givers: Giver, **values: object) -> Threshold:
+        """The threshold on the network that the chip has; raises as `on` does for what was
+        given."""
+        under = suited(self.subject, self.question, self.assumptions, givers, values)
+        return self._under(under)
+
+    def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
+        """The symbols that a number needs besides; raises as `on` does for what was given."""
+        here = self.suited(*givers, **values)
+        return here._filled(values_for(here.requirement, givers, values)).missing
 
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number: with a chip, a model, and values by symbol name.
 
-        M_X, M_Y and M_Z are taken as 1 where no value is given, and shown as assumed. Raises
-        DeriveError naming the symbols without a value, UnitError for sequences given as tokens.
+        It runs over what the chip has, unless the assumption `network` says another. M_X, M_Y and
+        M_Z are taken as 1 where no value is given, and shown as assumed; what a step's model
+        defines follows. Raises DeriveError naming the symbols without a value, and for values that
+        none can be, UnitError for sequences given as tokens.
         """
-        return answers(
-            self.question.expr,
-            self.question.unit,
-            self.bounds,
-            self.provided,
-            self.mesh,
-            self.assumptions,
-            givers,
-            values,
+        here = self.suited(*givers, **values)
+        known = values_for(here.requirement, givers, values)
+        full = here._filled(known)
+        full.checked()
+        if here._idle(known):
+            return here._at_rest(full, known)
+        notes = link_notes(self.assumptions, here.assumptions, givers, values)
+        answer = here._answer(full, notes)
+        if self.assumptions.network == "chip" and here.assumptions.network == "node":
+            more = [*here._beyond(answer, known), *here._elsewhere(givers, values)]
+            return replace(answer, notes=(*answer.notes, *more))
+        return answer
+
+    def _under(self, assumptions: Assumptions) -> Threshold:
+        if assumptions == self.assumptions:
+            return self
+        return threshold(self.subject, self.question.expr, assumptions, fixed=self.fixed)
+
+    def _filled(self, values: Values) -> Filled:
+        exprs = [*(b.expr for b in self.bounds), *(relation.lhs for relation in self.provided)]
+        needed = {s for expr in exprs for s in expr.free_symbols}
+        # Of a ratio the symbol above the line is not known, but nothing hangs on it.
+        asked = self.symbol if self.requirement.definitions else None
+        return filled(needed, self.requirement, asked, values)
+
+    def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
+        values, unit, name = full.values, self.question.unit, str(self.question.expr)
+        sides, told = [], list(notes)
+        provided = tuple((r, evaluated(r.lhs, values)) for r in self.provided)
+        failed = [
+            r for r, q in provided if isinstance(r, sp.StrictLessThan) and not holds(r, q)
+        ]
+        for bound in self.bounds if not failed else ():
+            number = evaluated(bound.expr, values, unit, name)
+            if number.value.is_finite:
+                sides.append(Side(bound.direction, number, bound.passes, bound.where))
+            if self.requirement.definitions:
+                told += self._notes(number, full)
+        if failed:
+            told.append(f"no {name} is enough: {tex.text(failed[0].lhs)} alone is not below 1")
+        told += self._impossible(values)
+        described = self.described
+        if full.inside_node is not None:
+            why = f"the link inside a node, since the group's depends on {self.symbol}"
+            described[full.inside_node.name] = why
+        asked = self.question.expr
+        return Answer(
+            asked, tuple(sides), self.assumptions, described, provided, tuple(told), self
         )
 
+    def _beyond(self, answer: Answer, known: Values) -> Iterator[str]:
+        """That a degree is bounded by more than the chips of a node, where it is."""
+        degree = self.symbol in self.requirement.mesh or self.symbol == v.N
+        if self.question.expr == self.symbol and degree and v.n_node in known:
+            node = known[v.n_node].value
+            if any(s.direction == "<=" and s.quantity.value > node for s in answer.sides):
+                yield f"a node has {node} chips: the bound holds up to {self.symbol} = {node}"
 
-@overload
+    def _elsewhere(self, givers: Iterable[Giver], values: Mapping[str, object]) -> Iterator[str]:
+        """What holds on the other networks of a chip with nodes, one line each."""
+        givers = tuple(givers)
+        for other, words in other_networks(self.assumptions, givers, values):
+            try:
+                answer = self._under(other).on(*givers, **values)
+            except DeriveError:  # no closed form there, or a value that only it needs
+                continue
+            told = " and ".join(f"{s.direction} {s.text}" for s in _binding(answer.sides))
+            if told:
+                asked = tex.text(self.question.expr)
+                yield f"{words}: {asked} {told} (network {other.network})"
+
+    def _impossible(self, values: Values) -> Iterator[str]:
+        """That the best split is a mesh that cannot be."""
+        for symbol, degree in self.mesh:
+            at = filled(degree.free_symbols, self.requirement, None, values)
+            if at.missing:  # a symbol that the bound itself does not need has no value
+                continue
+            value = evaluated(degree, at.values).value
+            if value < 1:
+                yield (
+                    f"the best split there has {symbol} = {shown(value)}, and no mesh has less "
+                    f"than 1: give {symbol} a value"
+                )
+
+    # What a limit of a step says besides.
+    def _other_form(self) -> tuple[Load, ...]:
+        form = "large-n" if self.exact else "exact"
+        other = requirement(self.subject, None, replace(self.assumptions, form=form))
+        return put_through(other, self.symbol).loads
+
+    def _idle(self, values: Values) -> bool:
+        """Whether the loads of a limit are zero whatever is asked, as in a group of one."""
+        if not isinstance(self.subject, Limit):
+            return False
+        loads = self.state.loads if self.exact else self._other_form()
+        for load in loads:
+            needed = load.total.free_symbols - {self.symbol}
+            known = filled(needed, self.requirement, self.symbol, values).values
+            if load.total.xreplace({s: known[s].value for s in needed & known.keys()}) != 0:
+                return False
+        return True
+
+    def _at_rest(self, full: Filled, values: Values) -> Answer:
+        """The answer where the load is zero, of which the large-n form knows nothing."""
+        why = self.requirement.idle
+        note = f"with these values {why}, so any {self.symbol} will do" if why else ""
+        try:
+            exact = self._under(replace(self.assumptions, form="exact"))
+        except NotClosedForm:
+            notes = (note or f"with these values there is no bound on {self.symbol}",)
+            return replace(self._answer(full), sides=(), notes=notes)
+        answer = exact._answer(exact._filled(values))
+        return replace(answer, notes=(note, *answer.notes[1:])) if note else answer
+
+    def _notes(self, number: Quantity, full: Filled) -> Iterator[str]:
+        """What a bound of a limit that is no positive number, or beyond a node, says."""
+        symbol, value = self.symbol, number.value
+        if not value.is_finite:
+            yield f"with these values there is no bound on {symbol}"
+        elif self.direction == ">=" and 0 < value < 1 and symbol == v.n_mb:
+            yield "with these values one micro-batch is enough"
+        elif value <= 0:
+            yield f"with these values {'any' if self.direction == '>=' else 'no'} {symbol} will do"
+        if full.inside_node is None:
+            return
+        node, inside, outside = (full.values[s].value for s in (v.n_node, v.W_node, v.W_dcn))
+        if value > node and outside < inside:
+            yield (
+                f"in groups beyond a node of {shown(node)} the link changes: the bound holds up to "
+                f"{symbol} = {shown(node)}; beyond, give {full.inside_node} a value"
+            )
+
+
 def threshold(
-    strategy: Strategy,
+    subject: Subject,
     asked: sp.Expr,
-    assumptions: Assumptions = ...,
-    *,
-    fixed: Iterable[sp.Symbol] = ...,
-    **changes: object,
-) -> Threshold: ...
-@overload
-def threshold(
-    strategy: Limit,
-    asked: sp.Expr,
-    assumptions: StepAssumptions | str = ...,
-    *,
-    exact: bool = ...,
-) -> LimitThreshold: ...
-def threshold(
-    strategy: Strategy | Limit,
-    asked: sp.Expr,
-    assumptions: Assumptions | StepAssumptions | str | None = None,
+    assumptions: Assumptions | str = DEFAULT,
     *,
     fixed: Iterable[sp.Symbol] = (),
     **changes: object,
-) -> Threshold | LimitThreshold:
-    """The condition on `asked` (a symbol or ratio, e.g. B/X) under which `strategy` is
-    compute-bound; on P or M_hbm, under which the model's state fits in memory.
+) -> Threshold:
+    """The condition on `asked` (a symbol or ratio, e.g. B/X) under which a strategy is
+    compute-bound, or on P or M_hbm, under which the model's state fits in memory; of a limit of a
+    training step, such as context_ring, the bound on a symbol under which its claim holds.
 
-    `fixed` names mesh axes that are held instead of chosen for the best; `changes` are assumptions
-    by name (overlap="serial"). Of a limit of the step model, such as context_ring, the bound on a
-    symbol under which its claim holds: `assumptions` are then those of a step or their name
-    ("notebook"), and exact=True keeps the shares (n-1)/n that are else taken as 1.
+    `assumptions` are a value or the name of a set ("notebook"); `changes` are assumptions by name
+    (overlap="serial"), and exact=True is form="exact". `fixed` names mesh axes that are held
+    instead of chosen for the best.
 
     Raises NotClosedForm where there is no readable closed form and DeriveError where the condition
     does not involve what is asked.
     """
-    if not isinstance(strategy, Strategy):
-        return _of_limit(strategy, asked, assumptions, fixed, changes)
-    base = DEFAULT if assumptions is None else assumptions
-    if not isinstance(base, Assumptions):
-        raise DeriveError(f"{strategy.name}: expected Assumptions, found {quoted(base)}")
-    return _threshold(strategy, question(asked), assume(base, **changes), tuple(fixed))
+    what = question(asked)
+    need = requirement(subject, what, assumptions, tuple(fixed), **changes)
+    if isinstance(subject, Limit):
+        what = _defined(need, what)
+    return _threshold(subject, need, what, tuple(fixed))
 
 
-def _of_limit(
-    of: object,
-    asked: sp.Expr,
-    assumptions: object,
-    fixed: Iterable[sp.Symbol],
-    changes: dict[str, object],
-) -> LimitThreshold:
-    # Imported here: they bring the step model, which a strategy does not need.
-    from derive.cost.limits import as_limit
-    from derive.cost.step_assumptions import DEFAULT
-    from derive.solve.limit import limit_threshold
-
-    limit = as_limit(of)
-    exact = changes.pop("exact", False)
-    for name in [*changes, *(["fixed"] if tuple(fixed) else [])]:
-        raise DeriveError(f"{name} plays no part in {limit.name}; exact=True does")
-    given = DEFAULT if assumptions is None else assumptions
-    return limit_threshold(limit, asked, given, exact=exact)
+def _defined(need: Requirement, what: Question) -> Question:
+    """The question, where it is a ratio that the step model has a symbol for, on that symbol."""
+    defined = {expr: symbol for symbol, expr in need.definitions}
+    symbol = defined.get(what.expr, what.expr)
+    if not isinstance(symbol, sp.Symbol):
+        asked = f"such as T_r or T/cp, found {quoted(what.expr)}"
+        raise DeriveError(f"{need.name}: a limit is asked for one symbol, {asked}")
+    return question(symbol)
 
 
 @lru_cache(maxsize=512)
 def _threshold(
-    strategy: Strategy, what: Question, assumptions: Assumptions, fixed: tuple[sp.Symbol, ...]
+    subject: Subject, need: Requirement, what: Question, fixed: tuple[sp.Symbol, ...]
 ) -> Threshold:
-    if what.symbols & {v.P, v.M_hbm, v.s_P}:
-        return _capacity(strategy, what, assumptions, fixed)
-    state = held(strategy, assumptions, what, fixed)
+    need = put_through(need, what.main)
+    state = held(need, what, fixed)
     bounds: list[Bound] = []
-    provided: list[sp.Expr] = []
+    provided: list[sp.Rel] = []
     unknown_symbol = sp.Dummy("q", positive=True)
-    for condition in state.conditions:
-        load = condition.load
+    for load in state.loads:
+        total = load.total
         if v.alpha in what.symbols:
-            load = load.xreplace({v.C: v.alpha * v.W})
-        load = load.xreplace({what.main: unknown_symbol / what.rest})
-        load = load.xreplace(dict(state.given))
+            total = total.xreplace({v.C: v.alpha * v.W})
+        total = total.xreplace({what.main: unknown_symbol / what.rest})
+        total = total.xreplace(dict(state.given))
         try:
-            found = solved(load, unknown_symbol)
+            range_ = solved(total, unknown_symbol)
         except NotClosedForm:
-            raise NotClosedForm(
-                f"{tex.text(what.expr)} has no readable closed form: the condition is "
-                f"{tex.text(in_alpha(condition.load))} <= 1"
-            ) from None
-        bounds += _bounds(found, condition, what)
-        provided += [in_alpha(p, what) for p in found.provided]
+            raise _no_closed_form(need, what, load) from None
+        bounds += _bounds(range_, load, what)
+        provided += [r.func(in_alpha(r.lhs, what), 1, evaluate=False) for r in range_.provided]
     if not bounds:
-        raise _not_involved(strategy, what, state.conditions)
-    strictest = _strictest(bounds)
-    return Threshold(
+        raise _not_involved(need, what, state.loads)
+    if need.definitions:
+        bounds = [replace(bound, expr=_shorter(bound.expr)) for bound in bounds]
+        provided = []
+    tightest = _strictest(bounds)
+    made = Threshold(
         what,
-        strictest,
-        strategy,
+        tightest,
+        need,
+        subject,
+        state,
         tuple(dict.fromkeys(provided)),
-        tuple(_split_in_alpha(s, what) for s in state.splits),
-        assumptions,
+        tuple(replace(s, at=in_alpha(s.at, what)) for s in state.splits),
         fixed,
-        _mesh_at(strictest, state, what),
+        _mesh_at(tightest, state, what),
     )
+    if need.definitions:
+        _check_direction(made)
+    return made
+
+
+def _shorter(expr: sp.Expr) -> sp.Expr:
+    """A bound as one reads it: common factors taken out, no minus sign before a difference."""
+    plain = sp.factor_terms(expr)
+    return min((turned(plain), turned(sp.factor(plain))), key=sp.count_ops)
+
+
+def _check_direction(made: Threshold) -> None:
+    """The direction is that of a positive coefficient: with a negative one there is no bound."""
+    refusal = NotClosedForm(f"{made.requirement.name}: no single bound on {made.symbol}")
+    if len(made.bounds) != 1:
+        raise refusal
+    loads = tuple(load.total for load in made.state.loads)
+    try:
+        separated(loads, made.question, made.relations, made.requirement.name)
+    except ProofError:
+        raise refusal from None
 
 
 def _mesh_at(
@@ -183,10 +340,10 @@ def _mesh_at(
     return tuple((s, in_alpha(x.xreplace(at_bound), what)) for s, x in degrees)
 
 
-def _bounds(found: Range, condition: Condition, what: Question) -> list[Bound]:
+def _bounds(range_: Range, load: Load, what: Question) -> list[Bound]:
     return [
-        Bound(direction, in_alpha(expr, what), condition.passes, condition.where)
-        for direction, expr in ((">=", found.low), ("<=", found.high))
+        Bound(direction, in_alpha(expr, what), load.passes, load.links)
+        for direction, expr in ((">=", range_.low), ("<=", range_.high))
         if expr is not None
     ]
 
@@ -199,10 +356,6 @@ def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     if v.W in changed.free_symbols:
         changed = sp.expand(changed)
     return expr if v.W in changed.free_symbols else changed
-
-
-def _split_in_alpha(split: Split, what: Question) -> Split:
-    return replace(split, at=in_alpha(split.at, what))
 
 
 def _strictest(bounds: list[Bound]) -> tuple[Bound, ...]:
@@ -225,28 +378,34 @@ def _implies(strong: Bound, weak: Bound) -> bool:
     return bool(ratio >= 1 if strong.direction == ">=" else ratio <= 1)
 
 
-def _capacity(
-    strategy: Strategy, what: Question, assumptions: Assumptions, fixed: tuple[sp.Symbol, ...]
-) -> Threshold:
-    state = state_of_chip(strategy, what, fixed)
-    load = (state / v.M_hbm).xreplace(assumptions.constants)
-    unknown_symbol = sp.Dummy("q", positive=True)
-    found = solved(load.xreplace({what.main: unknown_symbol / what.rest}), unknown_symbol)
-    condition = Condition(("every",), ("memory",), (load,))
-    bounds = tuple(_bounds(found, condition, what))
-    if not bounds:
-        raise _not_involved(strategy, what, (condition,))
-    return Threshold(what, bounds, strategy, (), (), assumptions, fixed)
+def _binding(sides: tuple[Side, ...]) -> Iterator[Side]:
+    """The strictest side of each direction."""
+    for direction, pick in ((">=", max), ("<=", min)):
+        facing = [side for side in sides if side.direction == direction]
+        if facing:
+            yield pick(facing, key=lambda side: side.quantity.value)
 
 
-def _not_involved(strategy: Strategy, what: Question, found: tuple[Condition, ...]) -> DeriveError:
-    loads = [in_alpha(c.load) for c in found]
-    names = sorted({s for load in loads for s in load.free_symbols}, key=v.rank)
-    listed = ", ".join(s.name for s in names)
-    if not found:
-        return DeriveError(f"{strategy.name} communicates nothing under these assumptions")
-    return DeriveError(
-        f"the condition of {strategy.name} does not involve {what.expr}: it is "
-        + " and ".join(f"{tex.text(load)} <= 1" for load in loads)
-        + f"; ask for one of {listed}"
+def _no_closed_form(need: Requirement, what: Question, load: Load) -> NotClosedForm:
+    asked = tex.text(what.expr)
+    name = f"{need.name}: " if need.definitions else ""
+    return NotClosedForm(
+        f"{name}{asked} has no readable closed form: the condition is "
+        f"{tex.text(in_alpha(load.total))} <= 1"
     )
+
+
+def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) -> DeriveError:
+    totals = [in_alpha(load.total) for load in loads]
+    names = [s.name for s in sorted({s for x in totals for s in x.free_symbols}, key=v.rank)]
+    if need.definitions:
+        return unknown(f"symbol of {need.name}", what.main.name, names)
+    if not loads:
+        return DeriveError(f"{need.name} communicates nothing under these assumptions")
+    return DeriveError(
+        f"the condition of {need.name} does not involve {what.expr}: it is "
+        + " and ".join(f"{tex.text(total)} <= 1" for total in totals)
+        + f"; ask for one of {', '.join(names)}"
+    )
+
+

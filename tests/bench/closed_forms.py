@@ -9,6 +9,7 @@ import sys
 import time
 
 import sympy as sp
+from derive.solve.conditions import conditions  # noqa: F401 (imported before the clock starts)
 
 from derive import (
     M_X,
@@ -35,7 +36,6 @@ from derive import (
     threshold,
     weight_reads,
 )  # fmt: skip
-from derive.solve.conditions import conditions  # noqa: F401 (imported before the clock starts)
 
 
 def ours() -> list[sp.Expr]:

@@ -8,10 +8,10 @@ from statistics import median
 
 import numpy as np
 import sympy as sp
+from derive.solve.conditions import conditions
 
 from derive import M_X, M_Y, B, C, F, N, W, X, evaluate, fsdp_tensor
 from derive.cost.assumptions import assume
-from derive.solve.conditions import conditions
 
 ROWS, COLUMNS = 1000, 1000
 PEAK, LINK, WIDTH, BATCH = 4.59e14, 1.8e11, 28672.0, 4194304.0

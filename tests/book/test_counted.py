@@ -2,7 +2,7 @@
 
 import pytest
 
-from derive.book.counted import clash
+from derive.book.claims import clash
 from derive.book.literals import literal
 from derive.notation.units import Unit, byte, chip, day, flop, one, parameter, second, token, way
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from derive.book import build as build_module
-from derive.book import files
+from derive.book import folders
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = """
@@ -151,7 +151,7 @@ def test_files_are_whole_at_every_moment(tmp_path, monkeypatch):
     seen = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda f: (seen.append(target.read_bytes()), real(f)))
-    assert files.write({target: b"new", tmp_path / "b": b"x"}) == (target, tmp_path / "b")
+    assert folders.write({target: b"new", tmp_path / "b": b"x"}) == (target, tmp_path / "b")
     assert seen == [b"old", b"old"]
     assert target.read_bytes() == b"new"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
@@ -169,59 +169,47 @@ def run(code, *arguments, seed="0"):
     )
 
 
-MAIN = (
-    "import sys, pathlib\n"
-    "from derive.book.build import main\n"
-    "code = main(sys.argv[2:], pathlib.Path(sys.argv[1]))\n"
-    "bad = {'matplotlib'} & set(sys.modules)\n"
-    "sys.exit(code if not bad else 9)\n"
-)
+PLOT = 'chapter.plot("p", Plot("t", "x", "y", [("a", [1, 2], [1, 2])]), alt="a")'
+FRESH = """
+import pathlib, sys
+import derive.book, derive.book.build, derive.book.report
+assert not {"matplotlib", "markdown_it"} & set(sys.modules), "the import is not light"
+root = pathlib.Path(sys.argv[1])
+for flags in ([], ["--check"]):
+    assert derive.book.build.main(flags, root) == 0
+assert "matplotlib" not in sys.modules, "an unchanged plot takes matplotlib"
+"""
 
 
-def test_the_same_bytes_under_every_hash_seed(book):
-    book.built(TEMPLATE, FIGURES)
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_fresh_process_imports_little_and_writes_the_same_bytes(book, seed):
+    """Under another hash seed; an unchanged plot is checked without matplotlib."""
+    book.built(TEMPLATE + '\n<< plot("p") >>\n', FIGURES + PLOT)
     readme = book.folder() / "README.md"
-    first = readme.read_bytes()
-    for seed in ("1", "2"):
-        readme.unlink()
-        made = run(MAIN, str(book.root), seed=seed)
-        assert (made.returncode, made.stderr) == (0, "")
-        assert readme.read_bytes() == first
+    first, plot = readme.read_bytes(), book.files()["chapters/06-mesh/p.svg"]
+    readme.unlink()
+    done = run(FRESH, str(book.root), seed=seed)
+    assert (done.returncode, done.stderr) == (0, "06-mesh: up to date\n")
+    assert done.stdout == "06-mesh: wrote README.md\n"
+    assert readme.read_bytes() == first
+    assert book.files()["chapters/06-mesh/p.svg"] == plot
 
 
-def test_an_unchanged_plot_is_checked_without_matplotlib(book):
-    figures = 'chapter.plot("p", Plot("t", "x", "y", [("a", [1, 2], [1, 2])]), alt="a")'
-    book.built('<< plot("p") >>\n', figures)
-    for flag in ((), ("--check",)):
-        made = run(MAIN, str(book.root), *flag)
-        assert made.returncode == 0, made
-
-
-def test_importing_the_package_is_light():
-    code = (
-        "import sys, derive.book, derive.book.build, derive.book.report\n"
-        "print({'matplotlib', 'markdown_it'} & set(sys.modules))"
-    )
-    assert run(code).stdout == "set()\n"
-
-
-def test_a_missing_extra_is_told_with_the_command(book):
+def test_a_missing_extra_is_told_with_the_command(book, monkeypatch):
     book.write("# A\n")
-    hide = "import sys\nsys.modules['markdown_it'] = None\n"
-    made = run(hide + MAIN, str(book.root))
-    assert (made.returncode, made.stdout) == (2, "")
-    assert made.stderr == (
+    monkeypatch.setitem(sys.modules, "markdown_it", None)
+    code, out, err = book.run()
+    assert (code, out) == (2, "")
+    assert err == (
         "chapters/06-mesh: markdown-it-py checks the chapters and is not installed; "
         "pip install -e '.[book]'\n"
     )
-    figures = 'chapter.plot("p", Plot("t", "x", "y", [("a", [1, 2], [1, 2])]), alt="a")'
-    folder = book.write('<< plot("p") >>\n', figures)
-    hide = "import sys\nsys.modules['matplotlib'] = None\n"
-    made = run(hide + MAIN.replace("if not bad", "if 1"), str(book.root))
-    assert made.returncode == 2
-    assert made.stderr == (
-        "matplotlib draws the plots and is not installed; pip install -e '.[book]'\n"
-    )
+    monkeypatch.undo()
+    folder = book.write('<< plot("p") >>\n', PLOT)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, _, err = book.run()
+    assert code == 2
+    assert err == "matplotlib draws the plots and is not installed; pip install -e '.[book]'\n"
     assert not (folder / "README.md").exists()
 
 
@@ -232,9 +220,9 @@ def test_the_script_names_what_is_missing():
         "sys.argv = ['build.py', '--check']\n"
         f"runpy.run_path({str(ROOT / 'build.py')!r}, run_name='__main__')\n"
     )
-    made = run(code)
-    assert (made.returncode, made.stdout) == (2, "")
-    assert made.stderr == "jinja2 is not installed; run: pip install -e '.[book]'\n"
+    done = run(code)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "jinja2 is not installed; run: pip install -e '.[book]'\n"
 
 
 def test_a_closed_pipe_is_no_traceback(book, monkeypatch):

@@ -9,13 +9,12 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 from comparison import compare
-from derive.cost.moves import Move
 from derive.cost.sharding import Tensor, sharding
 from expected_moves import ROWS, Row
 from simulator import SimulationError
 
 from derive.cost import moves, program, reshard, rules
-from derive.cost.program import Multiplied
+from derive.cost.program import Move, Multiplied
 from derive.notation.symbols import e
 
 LAYERS = (

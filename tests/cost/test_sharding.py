@@ -7,14 +7,13 @@ from itertools import product as every
 
 import pytest
 import sympy as sp
-from derive.cost.moves import Move
 from derive.cost.sharding import Sharding, gated, sharding
 from expected_moves import ROWS, Expected, Row, by_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shardings import shardings
 
-from derive.cost.program import PassCost
+from derive.cost.program import Move, PassCost
 from derive.cost.rules import KEEP, passes
 from derive.notation import units
 from derive.notation.symbols import B, D, F, X, Y, e, e_g, fma, unit_of_symbol

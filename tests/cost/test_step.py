@@ -7,15 +7,15 @@ from itertools import combinations
 import pytest
 import sympy as sp
 
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
 from derive.cost.terms import Term, part
 from derive.notation import symbols as v
 from derive.notation.errors import UnitError, UnknownName
 from derive.notation.tex import tex
 from derive.notation.units import byte, second, unit_of
 
-SETS = [NOTEBOOK, DEFAULT, *(StepAssumptions(frozenset({name})) for name in CORRECTIONS)]
+SETS = [NOTEBOOK, DEFAULT, *(Assumptions(corrections=frozenset({name})) for name in CORRECTIONS)]
 IDS = [a.name for a in SETS]
 
 
@@ -82,7 +82,7 @@ def test_every_correction_changes_a_term_or_a_rule():
     plain = step_model(NOTEBOOK)
     rules = {"gradient_bytes", "zigzag", "any_chunk", "wide_grid"}
     for name in CORRECTIONS:
-        model = step_model(StepAssumptions(frozenset({name})))
+        model = step_model(Assumptions(corrections=frozenset({name})))
         same = [t.expr for t in (*model.definitions, *model.parts, *model.memory)] == [
             t.expr for t in (*plain.definitions, *plain.parts, *plain.memory)
         ]
@@ -91,7 +91,7 @@ def test_every_correction_changes_a_term_or_a_rule():
 
 def test_corrections_combine():
     for one, other in combinations(CORRECTIONS, 2):
-        assert step_model(StepAssumptions(frozenset({one, other}))).parts
+        assert step_model(Assumptions(corrections=frozenset({one, other}))).parts
 
 
 def test_a_term_with_a_wrong_unit_is_refused():

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from derive.cost.assumptions import step_assumptions
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import step_assumptions
 from derive.notation.read import expression
 
 

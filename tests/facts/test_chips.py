@@ -9,7 +9,7 @@ import sympy as sp
 from derive import facts
 from derive.notation.errors import FactError, UnitError, UnknownName
 from derive.notation.quantity import check_label, evaluated, number
-from derive.notation.symbols import C, M_hbm, N, W, W_dcn, W_hbm, W_node, n_node
+from derive.notation.symbols import C, M_axes, M_hbm, N, W, W_dcn, W_hbm, W_node, n_node
 from derive.notation.units import byte, chip, flop, second, token
 
 
@@ -99,7 +99,7 @@ def test_bindings_fit_their_symbols_and_leave_the_pod_free(name):
     for symbol, value in bindings.items():
         check_label(symbol, value)
         assert value.name == symbol.name
-    scale_up = {W} if name.startswith("tpu") else {W_node, n_node}
+    scale_up = {W, M_axes} if name.startswith("tpu") else {W_node, n_node}
     assert {C, W_hbm, M_hbm} | scale_up <= set(bindings) <= {C, W_hbm, M_hbm, W_dcn} | scale_up
     assert N not in bindings
     assert (W_dcn in bindings) == (name != "tpu-v4")

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 import sympy as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.book.claims import holds
@@ -23,7 +23,7 @@ RULES = [
     p.scientific(1), p.scientific(4), p.significant(4, trim=True), p.si(4, trim=True),
 ]  # fmt: skip
 values = st.one_of(
-    st.fractions(max_denominator=10**6),
+    st.builds(Fraction, st.integers(), st.integers(1, 10**6)),
     st.integers(-(10**20), 10**20).map(Fraction),
     st.builds(lambda n, k: Fraction(2 * n + 1, 2) * Fraction(10) ** k,  # halves at any place
               st.integers(-2000, 2000), st.integers(-12, 20)),
@@ -178,7 +178,7 @@ def distance_rule(value: Fraction, step: Fraction) -> int:
     return int(near if value >= 0 else -near)
 
 
-@given(values, st.fractions(Q(1, 10**6), 10**6))
+@given(values, st.builds(Fraction, st.integers(1, 10**6), st.integers(1, 10**6)))
 def test_rounding_is_half_away_from_zero(value: Fraction, step: Fraction) -> None:
     assert multiple(value, step) == distance_rule(value, step)
     assert multiple(-value, step) == -multiple(value, step)
@@ -189,16 +189,17 @@ def test_magnitude(value: Fraction) -> None:
     assert 1 <= abs(value) / Q(10) ** magnitude(value) < 10
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@settings(max_examples=200)
 @given(values)
-def test_what_is_printed_reads_back_and_holds(rule: Rule, value: Fraction) -> None:
-    text = printed(value, rule)
-    written = literal(text)
-    assert abs(written.value - value) <= written.widest / 2
-    assert holds("round", text, value)
-    assert not re.search(r"[0-9]e[+-]?[0-9]", text)
-    assert "-" not in text
-    assert printed(-value, rule).lstrip("−") == text.lstrip("−")
+def test_what_is_printed_reads_back_and_holds(value: Fraction) -> None:
+    for rule in RULES:
+        text = printed(value, rule)
+        written = literal(text)
+        assert abs(written.value - value) <= written.widest / 2, rule
+        assert holds("round", text, value), rule
+        assert not re.search(r"[0-9]e[+-]?[0-9]", text)
+        assert "-" not in text
+        assert printed(-value, rule).lstrip("−") == text.lstrip("−")
 
 
 @given(values.filter(bool), st.integers(1, 12))

@@ -3,7 +3,6 @@
 import random
 import re
 import time
-from fractions import Fraction
 
 import pytest
 import sympy as sp
@@ -98,12 +97,10 @@ def test_relations(relation: sp.Basic, in_tex: str, in_text: str) -> None:
 
 
 symbols = st.sampled_from([known.symbol for known in vocabulary().values()])
-rationals = st.fractions(-20, 20, max_denominator=12).map(
-    lambda q: sp.Rational(q.numerator, q.denominator)
-)
-positive = st.fractions(Fraction(1, 12), 20, max_denominator=12).map(
-    lambda q: sp.Rational(q.numerator, q.denominator)
-)
+# Every fraction from -20 to 20 with a denominator up to 12.
+every = sorted({sp.Rational(p, q) for q in range(1, 13) for p in range(-20 * q, 20 * q + 1)})
+rationals = st.sampled_from(every)
+positive = st.sampled_from([rational for rational in every if rational > 0])
 powers = st.sampled_from([sp.Rational(p, q) for p in (-3, -2, -1, 1, 2, 3) for q in (1, 2, 3)])
 monomials = st.builds(
     lambda c, r, factors: c * sp.sqrt(r) * sp.Mul(*[s**p for s, p in factors]),

@@ -7,18 +7,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import made
+from cases import made, space
 
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import number
-from derive.plan.few import search_few
-from derive.plan.mesh import mesh, regrouped
-from derive.plan.report import REASONS
-from derive.plan.search import search, search_all
-from derive.plan.space import Space
+from derive.plan.axes import NAMED, REASONS, Space, degrees
+from derive.plan.mesh import ORDERS, mesh, regrouped
+from derive.plan.report import NAMES
+from derive.plan.search import search
 from derive.plan.task import check_parameters, task
 
 COUNTS = {"cards": 64, "seq": 8192, "batch": 512}
@@ -28,15 +27,14 @@ SIXTEEN = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
 
 
 @pytest.mark.parametrize("top", [-1, True, 1.5, "3", None])
-@pytest.mark.parametrize("how", [search, search_few, lambda t, top: search_all([t], top=top)])
-def test_a_number_of_plans_that_is_none(how, top):
+def test_a_number_of_plans_that_is_none(top):
     with pytest.raises(DeriveError, match=rf"^top: expected a whole number from 0, found {top}$"):
-        how(made(), top=top)
+        search(made(), top=top)
 
 
-@pytest.mark.parametrize("how", [search, search_few])
-def test_the_first_plans_and_all_of_them(how):
-    assert [len(how(made(), top=top).seconds) for top in (0, 1, 23, 24, 25)] == [24, 1, 23, 24, 24]
+def test_the_first_plans_and_all_of_them():
+    kept = [len(search(made(), top=top).seconds) for top in (0, 1, 23, 24, 25)]
+    assert kept == [24, 1, 23, 24, 24]
 
 
 @pytest.mark.parametrize(
@@ -54,14 +52,24 @@ def test_the_first_plans_and_all_of_them(how):
 )
 def test_a_grid_that_is_none(values, told):
     with pytest.raises(DeriveError, match=told) as caught:
-        Space(*values)
+        space(*values)
     assert "\n" not in str(caught.value)
 
 
+def test_an_axis_of_a_grid_that_is_none():
+    for name, told in (("tensor", "unknown axis of a grid 'tensor'"), ("dp", "unknown axis")):
+        with pytest.raises(DeriveError, match=told):
+            Space(**{name: (1, 2)})
+
+
 def test_a_grid_of_lists_and_ranges_is_that_of_tuples():
-    grid = Space([1, 8], range(1, 3), [1], [1])
-    assert grid == Space((1, 8), (1, 2), (1,), (1,)) and hash(grid)
-    assert search(made(), grid).fit == search_few(made(), grid).fit > 0
+    grid = space([1, 8], range(1, 3), [1], [1])
+    assert grid == Space(tp=(1, 8), cp=(1, 2)) and hash(grid) == hash(Space(cp=[1, 2], tp=[1, 8]))
+    assert (grid.tp, grid.cp, grid.pp, grid.micro_batch) == ((1, 8), (1, 2), (1,), (1,))
+    assert grid.size == 4 == len(list(grid.rows())) and search(made(), grid).fit > 0
+    for one in (grid, degrees(tp=8), search(made()).plan(1)):
+        with pytest.raises(AttributeError):
+            one.unheard_of  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -73,7 +81,7 @@ def test_a_grid_of_lists_and_ranges_is_that_of_tuples():
         ({"values": {v.tp: 8}}, r"write tp: number\(8\), found '8'"),
         ({"values": {"tp": number(8)}}, "expected symbols such as tp, found 'tp'"),
         ({"assumptions": "notbook"}, "did you mean notebook"),
-        ({"assumptions": None}, "step assumptions such as"),
+        ({"assumptions": None}, "expected assumptions such as"),
         ({"values": {v.M_hbm: number(0)}}, r"M_hbm .*positive number that float64 holds"),
         ({"values": {v.M_hbm: number(Fraction(10) ** 400)}}, r"M_hbm .*float64 holds, found '10"),
     ],
@@ -136,10 +144,7 @@ def test_a_rank_or_coordinates_that_are_none(make, told):
 
 
 def test_tables_cannot_be_changed():
-    from derive.plan.mesh import ORDERS
-    from derive.plan.report import NAMES
-
-    for table in (ORDERS, NAMES, REASONS):
+    for table in (ORDERS, NAMES, REASONS, NAMED):
         with pytest.raises(TypeError):
             table["x"] = ()
 
@@ -149,9 +154,6 @@ def test_tables_cannot_be_changed():
     [
         lambda: search(None),  # type: ignore[arg-type]
         lambda: search([made()]),  # type: ignore[arg-type]
-        lambda: search_all(made()),  # type: ignore[arg-type]
-        lambda: search_all([made(), 3]),  # type: ignore[list-item]
-        lambda: search_few(None),  # type: ignore[arg-type]
         lambda: search(made()).plan(1.5),  # type: ignore[arg-type]
         lambda: search(made()).plan("1"),  # type: ignore[arg-type]
         lambda: search(made()).plan(True),

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from derive.cli import main
-from derive.cost.step_assumptions import CORRECTIONS, SETS, StepAssumptions, step_assumptions
+from derive.cost.assumptions import CORRECTIONS, SETS, Assumptions, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.plan.few import search_few
+from derive.plan.search import search
 
 BASE = {
     "--model": "llama-3-70b", "--chip": "h100", "--cards": "64", "--seq": "8192", "--batch": "512",
@@ -114,12 +114,12 @@ WIDE = {
     seq=draw.integers(1, 40).map(lambda k: 2**k) | draw.integers(1, 10**9),
     batch=draw.integers(1, 20).map(lambda k: 2**k) | draw.integers(1, 10**9),
     assumptions=draw.sampled_from(list(SETS.values()))
-    | draw.frozensets(draw.sampled_from(list(CORRECTIONS))).map(StepAssumptions),
+    | draw.frozensets(draw.sampled_from(list(CORRECTIONS))).map(lambda names: Assumptions(corrections=names)),
 )
 @settings(max_examples=150, deadline=None)
 def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> None:
     try:
-        found = search_few(made("llama-3-70b", cards, seq, batch, assumptions, **values))
+        found = search(made("llama-3-70b", cards, seq, batch, assumptions, **values))
     except DeriveError as error:
         assert "\n" not in str(error)
         return

@@ -14,7 +14,7 @@ from cases import LINES, SEARCHES, made
 from derive.commands import plan as plan_command
 from derive.commands.plan_parser import add_plan_parser
 from derive.notation.errors import DeriveError
-from derive.plan.few import search_few
+from derive.plan.search import search
 
 
 def typed(text: str) -> argparse.Namespace:
@@ -243,7 +243,8 @@ def test_bad_input_is_one_line(text, told):
 
 
 def test_a_number_beyond_float64_is_null_in_the_data():
-    first = replace(search_few(made()).plan(1), step_seconds=Fraction(10) ** 400)
+    plan = search(made()).plan(1)
+    first = replace(plan, parts={**plan.parts, "tp": Fraction(10) ** 400})
     data = plan_command.plan_data(first)
-    assert data["step_seconds"] is None and data["mfu"] == float(first.mfu)
+    assert data["step_seconds"] is None is data["parts"]["tp"] and data["mfu"] == float(first.mfu)
     assert json.loads(json.dumps(data, allow_nan=False)) == data

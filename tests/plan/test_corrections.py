@@ -6,24 +6,23 @@ from fractions import Fraction as Q
 from math import ceil
 
 import pytest
-from cases import made
+from cases import at, made
 
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.notation.errors import DeriveError
-from derive.plan.exact import exact, solved_model
-from derive.plan.plans import plan_of
 from derive.plan.search import search
+from derive.solve.compiled import exactly
 
 PARAMS, WIDTH, VOCAB, LAYERS = 70_600_000_000, 8192, 128256, 80
 GIB = 2**30
 
 
 def plan(correction, *degrees, **task):
-    return plan_of(made(assumptions=step_assumptions(f"notebook+{correction}"), **task), *degrees)
+    return at(made(assumptions=step_assumptions(f"notebook+{correction}"), **task), *degrees)
 
 
 def plain(*degrees, **task):
-    return plan_of(made(**task), *degrees)
+    return at(made(**task), *degrees)
 
 
 def test_sets_are_named_as_typed():
@@ -109,21 +108,13 @@ def test_recomputed_layers_with_working_set_and_logits_are_those_of_a_loop(seed)
     task = made(seq=seq, batch=batch, assumptions=DEFAULT, M_hbm=(40 + 3 * seed) * 10**9)
     found = search(task)
     for row in found.plans():
-        n = row.micro_batch
-        loose = solved_model(
-            task.step, {**task.numbers, **dict(zip(task_degrees(), degrees(row), strict=True))}
-        )
         wanted = None
         for again in range(row.layers_per_stage + 1):
-            trial = solved_model(
-                task.step,
-                {s: q for s, q in loose.items() if s.name != "L_r"},
-                {symbol("L_r"): Q(again)},
-            )
-            if exact(task.step.memory_bytes, trial) <= task.budget:
+            trial = {**row.numbers, symbol("L_r"): Q(again)}
+            if exactly(task.step.memory_bytes, trial) <= task.budget:
                 wanted = again
                 break
-        assert row.recomputed_layers == wanted, (row.degrees, n)
+        assert row.recomputed_layers == wanted, row.degrees
     if found.fit == 0:
         assert all(plan.lacks_bytes > 0 for plan in found.too_large)
 
@@ -132,14 +123,6 @@ def symbol(name):
     from derive.notation.symbols import find
 
     return find(name)
-
-
-def task_degrees():
-    return [symbol(n) for n in ("tp", "cp", "pp", "dp", "b_seq")]
-
-
-def degrees(row):
-    return [Q(x) for x in (row.tp, row.cp, row.pp, row.dp, row.micro_batch)]
 
 
 def test_attention_is_as_wide_as_its_heads():

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import astuple
-from itertools import islice, product
+from itertools import islice
 
 import pytest
-from cases import made
+from cases import made, passing, row, space
 
-from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
+from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.notation import symbols as v
-from derive.plan.few import search_few
-from derive.plan.found import CLOSEST
-from derive.plan.nearest import QUANTITIES, Change, Near, Row, broken, changed, changes, nearest
-from derive.plan.space import Space, space_of, whole
-from derive.plan.task import LARGEST, Counts, Task
+from derive.plan.axes import AXES, Counts, Degrees, Space, broken
+from derive.plan.nearest import CLOSEST, QUANTITIES, Change, Near, changed, changes, nearest
+from derive.plan.search import search
+from derive.plan.task import LARGEST, Task
 
-SMALL = Space((1, 2, 3, 8), (1, 2, 4, 6), (1, 2, 5, 7), (1, 2, 3))
+SMALL = space((1, 2, 3, 8), (1, 2, 4, 6), (1, 2, 5, 7), (1, 2, 3))
 
 
-def passes(of: Counts, row: Row, held: int | None = None) -> bool:
+def passes(of: Counts, row: Degrees, held: int | None = None) -> bool:
     """The rules as the document's script states them, on one combination."""
     size = row.tp * row.cp * row.pp
     if row.tp > of.node or of.heads % row.tp or (of.kv_heads % row.tp and row.tp % of.kv_heads):
@@ -52,7 +50,7 @@ def drawn(seed: int) -> Task:
     )
 
 
-def next_to(task: Task, row: Row, quantity: str, most: int) -> tuple[int, ...]:
+def next_to(task: Task, row: Degrees, quantity: str, most: int) -> tuple[int, ...]:
     """The values up to `most` closest below and above that mend, by trying each."""
     of, held = task.counts, task.fixed.get(v.dp)
     given = getattr(task, quantity)
@@ -69,17 +67,17 @@ def test_the_closest_values_are_those_found_by_trying_each() -> None:
     for seed in range(80):
         task = drawn(seed)
         held = task.fixed.get(v.dp)
-        for row in random.Random(seed).sample([Row(*x) for x in product(*astuple(SMALL))], 30):
-            rule = broken(task, row)
-            assert (rule is None) == passes(task.counts, row, held)
-            found = {change.quantity: change.values for change in changes(task, row)}
+        for one in random.Random(seed).sample(list(SMALL.rows()), 30):
+            rule = broken(task.counts, one)
+            assert (rule is None) == passes(task.counts, one, held)
+            found = {change.quantity: change.values for change in changes(task.counts, one)}
             if rule in (None, "heads", "tensor_beyond_node", "layers"):
                 assert not found
                 continue
             for quantity in QUANTITIES:
                 values = found.get(quantity, ())
                 most = max(3 * getattr(task, quantity) // 2, *values, 0) + 1
-                assert next_to(task, row, quantity, most) == values
+                assert next_to(task, one, quantity, most) == values
                 compared[rule, quantity] += len(values)
     assert sum(compared.values()) > 700
     assert {key for key, values in compared.items() if values > 10} == {
@@ -95,8 +93,7 @@ def searched_again(task: Task, one: Near) -> None:
         assert change.value in change.values
         for value in change.values:
             again = changed(task, change.quantity, value)
-            data = again.cards // one.row.size
-            assert (*one.row[:3], data, one.row.micro_batch) in whole(again, space_of(again)).rows
+            assert one.row.on(again.cards) in passing(again, again.space)
 
 
 @pytest.mark.parametrize("seed", range(48))
@@ -109,9 +106,9 @@ def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> N
         prime * draw.choice((1, 2, 3, 8)), 8192 * draw.choice((1, 2, 5)),
         draw.choice((1, 2, 3, 48, 512, 10**6)), assumptions,
     )  # fmt: skip
-    grid = space_of(task)
+    grid = task.space
     near = nearest(task, grid)
-    if whole(task, grid).rows:
+    if passing(task, grid):
         assert near == ()
         return
     assert near
@@ -124,11 +121,10 @@ def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> N
     assert fitting == sorted(fitting)
     factors = [one.changes[0].factor for one in in_order]
     assert factors[0] > 1
-    rows = [Row(*x) for x in product(grid.tp, grid.cp, grid.pp, grid.micro_batch)]
-    every = [(row, mends[0]) for row in rows if (mends := changes(task, row))]
+    every = [(x, mends[0]) for x in grid.rows() if (mends := changes(task.counts, x))]
     assert factors[0] == min(first.factor for _, first in every)
     for one in near:
-        assert one.rule == broken(task, one.row)
+        assert one.rule == broken(task.counts, one.row)
         searched_again(task, one)
         first = one.changes[0]
         under = changed(task, first.quantity, first.value)
@@ -136,16 +132,17 @@ def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> N
     # With the nearest three stands the next that fits, if they do not and any does.
     assert len(near) <= CLOSEST or fits == [True] + [False] * CLOSEST
     if not any(fits):
-        for row, first in every:
-            if row.micro_batch == 1:
+        for one_row, first in every:
+            if one_row.micro_batch == 1:
                 under = changed(task, first.quantity, first.value)
-                assert search_few(under, Space(*((x,) for x in row))).fit == 0
+                alone = {axis.name: (x,) for axis, x in zip(AXES, one_row, strict=True) if x}
+                assert search(under, Space(**alone)).fit == 0
 
 
 def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:
     task = made(cards=7, assumptions=DEFAULT)
-    fits, first, *others = nearest(task, space_of(task))
-    assert first.row == Row(1, 1, 1) and first.rule == "batch" and first.plan.dp == 7
+    fits, first, *others = nearest(task, task.space)
+    assert first.row == row(1, 1, 1) and first.rule == "batch" and first.plan.dp == 7
     assert first.changes[0] == Change("batch", 512, (511, 518))
     assert first.changes[1] == Change("cards", 7, (4, 8))
     assert first.plan.lacks_bytes > 0
@@ -154,7 +151,7 @@ def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:
 
 def test_values_are_never_beyond_what_a_task_may_have() -> None:
     task = made(cards=LARGEST - 1, batch=LARGEST - 2, assumptions=DEFAULT)
-    for one in nearest(task, space_of(task)):
+    for one in nearest(task, task.space):
         for change in one.changes:
             assert all(1 <= value <= LARGEST for value in change.values)
         searched_again(task, one)
@@ -170,41 +167,41 @@ def test_a_changed_task_is_the_one_that_would_have_been_typed() -> None:
 @pytest.mark.parametrize("degrees", [(3, 1, 1), (16, 1, 1), (1, 1, 7)])
 def test_what_no_quantity_mends_is_not_near(degrees: tuple[int, int, int]) -> None:
     task = made(cards=21, assumptions=DEFAULT)
-    assert broken(task, Row(*degrees)) in ("heads", "tensor_beyond_node", "layers")
-    assert changes(task, Row(*degrees)) == ()
-    assert nearest(task, Space(*((x,) for x in degrees))) == ()
+    assert broken(task.counts, row(*degrees)) in ("heads", "tensor_beyond_node", "layers")
+    assert changes(task.counts, row(*degrees)) == ()
+    assert nearest(task, space(*((x,) for x in degrees))) == ()
 
 
 def test_degrees_that_are_held_stay_held() -> None:
     task = made(cards=14 * 11, batch=98, dp=7)
-    near = nearest(task, space_of(task))
+    near = nearest(task, task.space)
     assert near and all(one.plan.dp == 7 for one in near)
 
 
 def test_cards_that_leave_another_data_degree_than_the_one_held() -> None:
-    task = made(cards=64, dp=4)
-    assert broken(task, Row(8, 1, 1)) == "held"
-    assert changes(task, Row(8, 1, 1)) == (Change("cards", 64, (32,)),)
-    assert changes(task, Row(2, 1, 1)) == (Change("cards", 64, (8,)),)
-    assert changes(made(cards=64, batch=6, dp=4), Row(8, 1, 1)) == ()  # 6 is not split over 4
+    n = made(cards=64, dp=4).counts
+    assert broken(n, row(8, 1, 1)) == "held"
+    assert changes(n, row(8, 1, 1)) == (Change("cards", 64, (32,)),)
+    assert changes(n, row(2, 1, 1)) == (Change("cards", 64, (8,)),)
+    assert changes(n._replace(batch=6), row(8, 1, 1)) == ()  # 6 is not split over 4
 
 
 def test_the_micro_batch_with_the_smallest_change_stands_for_the_others() -> None:
     task = made(cards=7, batch=512)
-    (one,) = nearest(task, Space((1,), (1,), (1,), (4, 2)))
+    (one,) = nearest(task, space((1,), (1,), (1,), (4, 2)))
     assert one.row.micro_batch == 2 and one.changes[0] == Change("batch", 512, (504, 518))
 
 
 def test_the_largest_value_that_a_task_may_have_is_named() -> None:
     (change,) = [
         change
-        for change in changes(made(cards=10, batch=LARGEST - 1), Row(1, 1, 1))
+        for change in changes(made(cards=10, batch=LARGEST - 1).counts, row(1, 1, 1))
         if change.quantity == "batch"
     ]
     assert change.values == (LARGEST - 10, LARGEST)
     (change,) = [
         change
-        for change in changes(made(cards=7, batch=LARGEST), Row(1, 1, 1))
+        for change in changes(made(cards=7, batch=LARGEST).counts, row(1, 1, 1))
         if change.quantity == "batch"
     ]
     assert change.values == (LARGEST - LARGEST % 7,)

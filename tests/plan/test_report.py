@@ -12,18 +12,14 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from cases import made, of_notebook
+from cases import at, made, of_notebook, space
 
 from derive.commands import plan as plan_command
 from derive.commands.plan_parser import add_plan_parser
-from derive.cost.step_assumptions import DEFAULT
+from derive.cost.assumptions import DEFAULT
 from derive.plan import report
-from derive.plan.few import search_few
-from derive.plan.mesh import mesh, regrouped
-from derive.plan.mesh_text import lines
-from derive.plan.plans import plan_of
-from derive.plan.search import search, search_all
-from derive.plan.space import Space
+from derive.plan.mesh import lines, mesh, regrouped
+from derive.plan.search import search
 
 MODEL = "--model llama-3-70b --chip h100"
 
@@ -39,14 +35,14 @@ def printed(text: str) -> str:
 def test_a_search_shows_what_the_command_prints(cards):
     task = made(cards=cards, assumptions=DEFAULT)
     shown = f"{MODEL} --profile notebook --cards {cards} --seq 8192 --batch 512"
-    assert repr(search(task)) == repr(search_few(task)) == printed(shown)
+    assert repr(search(task)) == printed(shown)
 
 
 def test_a_search_shows_ten_plans_at_most_and_no_more_than_were_kept():
     task = made(assumptions=DEFAULT)
     for top, shown in ((3, 3), (0, 10), (20, 10)):
         assert len(re.findall(r"^ +\d+ .*, .*%$", repr(search(task, top=top)), re.M)) == shown
-    few = repr(search(task, Space((8,), (1,), (1,))))
+    few = repr(search(task, space((8,), (1,), (1,))))
     assert few.split("\n")[-1] == "1 plan fits of 1 combination"
 
 
@@ -65,7 +61,7 @@ def test_a_plan_is_one_line():
     assert repr(search(made()).plan(1)) == (
         "tp=4 cp=2 pp=2 dp=4: MFU 53.7%, 55.52 seconds a step, 66.5 GiB, 0 of 40 layers recomputed"
     )
-    lacking = repr(plan_of(made(), 1, 1, 1, 64))
+    lacking = repr(at(made(), 1, 1, 1, 64))
     assert lacking.endswith(", 80 of 80 layers recomputed, 218 GiB too much")
 
 
@@ -111,7 +107,7 @@ def test_what_is_shown_does_not_depend_on_the_hash_seed():
 
 
 def test_the_largest_difference_stands_first_whatever_its_sign():
-    first, second = search_all([of_notebook("70b-64-8k")])[0].plans(2)
+    first, second = search(of_notebook("70b-64-8k")).plans(2)
     parts = dict.fromkeys(first.parts, Fraction(3))
     better = replace(first, parts={**parts, "cp": Fraction(13)})
     worse = replace(second, parts={**parts, "dp": Fraction(5), "tp": Fraction(4)})

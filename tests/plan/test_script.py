@@ -7,12 +7,11 @@ from fractions import Fraction
 
 import pytest
 from by_hand import Machine, Shape, layers_again, one_plan
-from cases import made
+from cases import at, made, space
 
 from derive.notation import symbols as v
-from derive.plan.plans import plan_of
 from derive.plan.search import search
-from derive.plan.space import Space
+from derive.solve.compiled import exactly
 
 NODES = (1, 2, 4, 8, 16)
 
@@ -47,19 +46,19 @@ def random_task(draw: random.Random):
 def test_a_search_finds_what_plain_arithmetic_finds(seed):
     draw = random.Random(seed)
     task, shape, machine = random_task(draw)
-    space = Space((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 3, 4, 6), (1, 2, 3))
+    grid = space((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 3, 4, 6), (1, 2, 3))
     expected, rejected = [], {}
-    for tp in space.tp:
-        for cp in space.cp:
-            for pp in space.pp:
-                for b in space.micro_batch:
+    for tp in grid.tp:
+        for cp in grid.cp:
+            for pp in grid.pp:
+                for b in grid.micro_batch:
                     plan = one_plan(shape, machine, task.seq, task.batch, task.cards, tp, cp, pp, b)
                     if isinstance(plan, str):
                         rejected[plan] = rejected.get(plan, 0) + 1
                     else:
                         expected.append(((tp, cp, pp, b), plan))
     expected.sort(key=lambda pair: pair[1]["seconds"])
-    found = search(task, space)
+    found = search(task, grid)
     assert found.fit == len(expected)
     assert found.rejected == rejected
     for plan, (degrees, numbers) in zip(found.plans(), expected, strict=True):
@@ -76,7 +75,7 @@ def test_a_search_finds_what_plain_arithmetic_finds(seed):
 
 def test_the_comparison_would_notice_a_wrong_term():
     task = made()
-    plan = plan_of(task, 8, 2, 1, 4)
+    plan = at(task, 8, 2, 1, 4)
     right = one_plan(Shape(70600000000, 80, 8192, 1024, 128256), Machine(), 8192, 512, 64, 8, 2, 1)
     wrong = one_plan(Shape(70600000000, 80, 8192, 128, 128256), Machine(), 8192, 512, 64, 8, 2, 1)
     assert plan.parts == right["parts"]
@@ -85,15 +84,14 @@ def test_the_comparison_would_notice_a_wrong_term():
 
 def closed(states, keep, redo, flying, layers, budget):
     """The closed form, evaluated from the model's own expression."""
+    from derive.cost.assumptions import NOTEBOOK
     from derive.cost.memory import recomputed_layers
-    from derive.cost.step_assumptions import NOTEBOOK
-    from derive.plan.exact import exact
 
     values = {
         v.M_states: states, v.a_1: keep, v.a_0: redo, v.n_fly: Fraction(flying),
         v.L_p: Fraction(layers), v.mu: Fraction(1), v.M_hbm: budget,
     }  # fmt: skip
-    found = exact(recomputed_layers(NOTEBOOK), values)
+    found = exactly(recomputed_layers(NOTEBOOK), values)
     return int(found) if found <= layers else None
 
 
@@ -122,14 +120,14 @@ def test_recomputed_layers_in_closed_form_are_those_of_the_loop():
 def test_a_budget_met_to_the_byte_fits(again):
     """Rounding in float64 must not decide what lies exactly on a step."""
     task = made(seq=131072, batch=32)
-    plan = plan_of(task, 8, 4, 2, 1)
+    plan = at(task, 8, 4, 2, 1)
     unit = Fraction(131072 // 4 * 8192, 8)
     states = plan.memory["states"]
     exact = states + 2 * unit * (34 * (40 - again) + 2 * again)
-    space = Space((8,), (4,), (2,))
+    grid = space((8,), (4,), (2,))
     for nudge, expected in ((0, again), (-1, again + 1)):
         budget = (exact + nudge) / Fraction(9, 10)
-        one = search(made(seq=131072, batch=32, M_hbm=budget), space)
+        one = search(made(seq=131072, batch=32, M_hbm=budget), grid)
         if expected > 40:
             assert one.fit == 0 and one.rejected == {"memory": 1}
             assert one.too_large[0].lacks_bytes == 1

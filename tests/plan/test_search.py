@@ -9,34 +9,31 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import made, of_notebook
+from cases import made, of_notebook, passing, space
 
-from derive.cost.step_assumptions import DEFAULT, NOTEBOOK, step_assumptions
+from derive.cost.assumptions import DEFAULT, NOTEBOOK
+from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.plan import blocks
 from derive.plan import search as searching
-from derive.plan.few import search_few
-from derive.plan.plans import plan_of
-from derive.plan.rules import REASONS
-from derive.plan.search import search, search_all
-from derive.plan.space import NOTEBOOK_SPACE, Space, space_of, whole
+from derive.plan.axes import REASONS, Space
+from derive.plan.plan import plan_of
+from derive.plan.search import search
 
-WIDE = Space(tuple(range(1, 9)), tuple(range(1, 33)), tuple(range(1, 81)), tuple(range(1, 9)))
+WIDE = space(tuple(range(1, 9)), tuple(range(1, 33)), tuple(range(1, 81)), tuple(range(1, 9)))
 
 
 @pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
 @pytest.mark.parametrize("block", [1, 7, 64, 1 << 13])
 def test_blocks_find_what_one_array_finds(monkeypatch, assumptions, block):
     task = made(cards=256, seq=32768, batch=1024, assumptions=assumptions)
-    space = Space((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 5), (1, 2, 3))
-    whole = search(task, space)
-    monkeypatch.setattr(searching, "SMALL", 0)
-    monkeypatch.setattr(blocks, "BLOCK", block)
-    cut = search(task, space)
+    grid = space((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 5), (1, 2, 3))
+    whole = search(task, grid)
+    monkeypatch.setattr(searching, "BLOCK", block)
+    cut = search(task, grid)
     assert (cut.fit, cut.rejected) == (whole.fit, whole.rejected)
     assert (cut.degrees == whole.degrees).all()
     assert np.allclose(cut.seconds, whole.seconds, rtol=1e-14, atol=0)
-    few = search(task, space, top=3)
+    few = search(task, grid, top=3)
     assert (few.degrees == whole.degrees[:, :3]).all() and few.fit == whole.fit
 
 
@@ -68,7 +65,7 @@ def test_memory_does_not_grow_with_the_grid():
     powers = tuple(2**k for k in range(10))
 
     def peak(micro: int) -> int:
-        grid = Space((1, 2, 4, 8), powers, (1, 2, 4, 8, 16), tuple(range(1, micro)))
+        grid = space((1, 2, 4, 8), powers, (1, 2, 4, 8, 16), range(1, micro))
         search(task, grid, top=5)
         tracemalloc.start()
         search(task, grid, top=5)
@@ -113,50 +110,29 @@ def test_degrees_that_are_fixed_are_the_only_ones():
     assert list(found.plans()) == same
 
 
-def test_a_fixed_data_degree_is_respected_and_counted_in_every_search(monkeypatch):
+def test_a_fixed_data_degree_is_respected_and_counted():
     task = made(cards=64, dp=4)
-    free = search(made(cards=64))
-    others = sum(row[3] != 4 for row in whole(free.task, free.space).rows)
-    small = search(task)
-    monkeypatch.setattr(searching, "SMALL", 0)
-    for found in (small, search(task), search_few(task)):
-        assert {plan.dp for plan in found.plans()} == {4}
-        assert found.rejected["held"] == others > 0
-        assert found.rejected["cards"] == free.rejected["cards"]
-        assert found.fit + sum(found.rejected.values()) == found.candidates
-        assert list(found.rejected) == [key for key in REASONS if key in found.rejected]
+    free, found = search(made(cards=64)), search(task)
+    others = sum(row.dp != 4 for row in passing(free.task, free.space))
+    assert {plan.dp for plan in found.plans()} == {4} == set(found[v.dp])
+    assert found.rejected["held"] == others > 0
+    assert found.rejected["cards"] == free.rejected["cards"]
+    assert found.fit + sum(found.rejected.values()) == found.candidates
+    assert list(found.rejected) == [key for key in REASONS if key in found.rejected]
 
 
 @pytest.mark.parametrize(
     ("grid", "rejected"),
     [
-        (Space((3, 5), (1, 2), (1, 2)), {"heads": 8}),
-        (Space((1, 3), (3, 5, 7), (1, 2)), {"heads": 6, "sequence": 6}),
-        (Space((1, 2), (1, 4), (3, 7, 9)), {"short_chunk": 6, "layers": 6}),
+        (space((3, 5), (1, 2), (1, 2)), {"heads": 8}),
+        (space((1, 3), (3, 5, 7), (1, 2)), {"heads": 6, "sequence": 6}),
+        (space((1, 2), (1, 4), (3, 7, 9)), {"short_chunk": 6, "layers": 6}),
+        (Space(tp=(4, 8), ep=(1, 2), virtual=(1, 2, 4)), {"unmodelled": 10, "memory": 2}),
     ],
 )
-def test_an_axis_that_is_rejected_whole_counts_what_is_left_of_the_others(
-    monkeypatch, grid, rejected
-):
-    assert search(made(), grid).rejected == search_few(made(), grid).rejected == rejected
-    monkeypatch.setattr(searching, "SMALL", 0)
-    assert search(made(), grid).rejected == rejected
-
-
-def test_tasks_that_differ_in_more_than_numbers_are_searched_one_by_one():
-    sets = [step_assumptions(name) for name in ("notebook", "notebook+gradient_bytes", "default")]
-    tasks = [made(assumptions=one) for one in sets]
-    for space in (None, NOTEBOOK_SPACE):
-        together = search_all((task for task in tasks), space)
-        for found, task in zip(together, tasks, strict=True):
-            alone = search(task, space)
-            assert (found.task, found.space, found.fit) == (task, alone.space, alone.fit)
-            assert (found.degrees == alone.degrees).all() and (found.seconds == alone.seconds).all()
-    assert len({found.fit for found in search_all(tasks, NOTEBOOK_SPACE)}) == 3
-    assert search_all([]) == ()
-    held = [made(), made(tp=8), made(b_seq=2)]  # each on a grid of its own
-    for found, task in zip(search_all(held), held, strict=True):
-        assert found.space == space_of(task) and found.plans() == search(task).plans()
+def test_an_axis_that_is_rejected_whole_counts_what_is_left_of_the_others(grid, rejected):
+    task = made(M_hbm=10**10)
+    assert search(task, grid).rejected == rejected
 
 
 @pytest.mark.parametrize("seq", [8190, 24579, 3, 8191 * 6])
@@ -164,21 +140,21 @@ def test_tasks_that_differ_in_more_than_numbers_are_searched_one_by_one():
 def test_the_padding_that_is_named_is_the_least_that_will_do(seq, assumptions):
     def padded(tokens):
         with pytest.raises(DeriveError, match=f"--seq {tokens}: not divisible by") as caught:
-            space_of(made(seq=tokens, assumptions=assumptions))
+            _ = made(seq=tokens, assumptions=assumptions).space
         return int(re.search(r"pad it, to (\d+) at least", str(caught.value))[1])
 
     if seq % 2 == 0 and assumptions is NOTEBOOK:
-        space_of(made(seq=seq, assumptions=assumptions))
+        assert made(seq=seq, assumptions=assumptions).space
         return
     enough = padded(seq)
     assert all(padded(tokens) == enough for tokens in range(seq, enough))
-    assert space_of(made(seq=enough, assumptions=assumptions))
+    assert made(seq=enough, assumptions=assumptions).space
 
 
 def test_a_sequence_that_is_even_and_not_cut_by_zigzag_says_what_divides_it():
     told = "--seq 8190: not divisible by 2c, the pieces of zigzag, for any .* c from 2 to 64; pad"
     with pytest.raises(DeriveError, match=told):
-        space_of(made(seq=8190, assumptions=DEFAULT))
+        _ = made(seq=8190, assumptions=DEFAULT).space
 
 
 def test_nothing_fits_and_what_is_nearest():
@@ -187,12 +163,11 @@ def test_nothing_fits_and_what_is_nearest():
     assert found.rejected["memory"] > 0
     lacks = [plan.lacks_bytes for plan in found.too_large]
     assert lacks == sorted(lacks) and lacks[0] > 0 and len(lacks) == 3
-    rows = whole(found.task, found.space).rows
-    assert lacks == sorted(plan_of(found.task, *row).lacks_bytes for row in rows)[:3]
+    rows = passing(found.task, found.space)
+    assert lacks == sorted(plan_of(found.task, row).lacks_bytes for row in rows)[:3]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(searching, "SMALL", 0)
         for block in (1, 7, 1 << 15):
-            patch.setattr(blocks, "BLOCK", block)
+            patch.setattr(searching, "BLOCK", block)
             cut = search(found.task, found.space)
             assert cut.too_large == found.too_large and cut.rejected == found.rejected
     first = found.too_large[0]
@@ -242,7 +217,7 @@ def test_a_batch_that_feeds_no_pipeline_leaves_reasons_and_no_nearest():
 )
 def test_what_no_plan_can_have_is_refused_in_one_line(change, told):
     with pytest.raises(DeriveError, match=told) as caught:
-        space_of(made(**change))
+        _ = made(**change).space
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
@@ -259,12 +234,13 @@ def test_a_chip_without_a_node_says_what_is_missing():
 
 
 def test_the_grids():
-    assert space_of(of_notebook("70b-64-8k")) == NOTEBOOK_SPACE
-    wide = space_of(made(assumptions=DEFAULT))
+    short = of_notebook("70b-64-8k").space
+    assert short == space((1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16))
+    wide = made(assumptions=DEFAULT).space
     assert wide.pp == (1, 2, 4, 5, 8, 10, 16, 20, 40) and wide.tp == (1, 2, 4, 8)
     assert wide.cp == (1, 2, 4, 8, 16, 32, 64) and wide.micro_batch == (1, 2, 4)
     with pytest.raises(DeriveError, match="whole numbers from 1"):
-        Space((0,), (1,), (1,))
+        space((0,), (1,), (1,))
 
 
 def test_a_group_of_49_cards_spans_exactly_a_node_of_49():

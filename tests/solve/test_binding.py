@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import sympy as sp
+from derive.solve.binding import bind, value_of, values_from
 
 from derive.cost.strategies import data_parallel, fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import chip, model
@@ -18,7 +19,6 @@ from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, UnitError, UnknownName
 from derive.notation.quantity import Quantity, number
-from derive.solve.binding import bind, value_of, values_from
 from derive.solve.threshold import threshold
 
 V5P, LLAMA = chip("tpu-v5p"), model("llama-3-70b")
@@ -199,7 +199,7 @@ from derive.notation import symbols as v
 from derive.solve.feasible import feasible
 from derive.solve.numerical import numerical
 from derive.solve.optimum import optimum
-from derive.solve.steps import steps
+from derive.solve.derivation import steps
 from derive.solve.threshold import threshold
 
 on = (chip("tpu-v5p"), model("llama-3-70b"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 import sympy as sp
+from derive.solve.bounds import Bound
 
 from derive.cost.strategies import (
     STRATEGIES,
@@ -43,7 +44,6 @@ from derive.notation.symbols import (
     e,
     e_g,
 )  # fmt: skip
-from derive.solve.bounds import Bound
 from derive.solve.optimum import optimum
 from derive.solve.threshold import _strictest, threshold
 

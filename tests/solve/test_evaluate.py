@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy as sp
+from sympy.codegen.ast import FunctionCall
 
 from derive.cost.network import seconds
 from derive.cost.strategies import fsdp_tensor
@@ -17,7 +18,8 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import number
 from derive.solve import evaluate as module
-from derive.solve.evaluate import BLOCK, compiled, evaluate
+from derive.solve.compiled import compiled
+from derive.solve.evaluate import BLOCK, evaluate
 from derive.solve.threshold import threshold
 
 MIXED = threshold(fsdp_tensor, v.B / v.N).closed_form
@@ -100,21 +102,24 @@ def test_grids_beyond_a_block(sizes: tuple[int, ...]) -> None:
 
 def test_blocks_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call of the compiled function makes at most a block."""
-    made: list[int] = []
-    plain = compiled
+    sizes: list[int] = []
+    plain = module.compiled
 
-    def watched(expr: sp.Expr, order: tuple[sp.Symbol, ...]) -> object:
-        function = plain(expr, order)
+    def watched(*args: object, **more: object) -> object:
+        function = plain(*args, **more)
 
-        def call(*views: np.ndarray) -> object:
-            made.append(int(np.prod(np.broadcast_shapes(*(view.shape for view in views)))))
-            return function(*views)
+        class Watching:
+            arguments = function.arguments
 
-        return call
+            def __call__(self, arithmetic: object, values: dict[sp.Symbol, np.ndarray]) -> object:
+                sizes.append(int(np.prod(np.broadcast_shapes(*map(np.shape, values.values())))))
+                return function(arithmetic, values)
+
+        return Watching()
 
     monkeypatch.setattr(module, "compiled", watched)
     evaluate(v.X * v.Y * v.Z, {v.X: np.ones(20), v.Y: np.ones(90), v.Z: np.ones(700)})
-    assert max(made) <= BLOCK < sum(made) == 20 * 90 * 700
+    assert max(sizes) <= BLOCK < sum(sizes) == 20 * 90 * 700
 
 
 def test_an_empty_axis_gives_an_empty_grid() -> None:
@@ -160,9 +165,12 @@ def test_a_hostile_symbol_never_reaches_compilation(tmp_path: Path) -> None:
         lambda: evaluate(v.X, {hostile: [1.0], v.X: [1.0]}),
         lambda: evaluate(hostile, {}, {}),
         lambda: evaluate(v.X * hostile, {v.X: [1.0]}, {hostile: 3}),
-        lambda: compiled(v.X, (hostile,)),
-        lambda: compiled(hostile, ()),
-        lambda: compiled(sp.Function(hostile.name)(v.X), (v.X,)),
+        lambda: compiled((hostile,)),
+        lambda: compiled((v.X,), ((v.X, hostile),)),
+        lambda: compiled((sp.Function(hostile.name)(v.X),)),
+        lambda: evaluate(sp.Sum(v.X, (hostile, 1, 3)), {v.X: [1.0]}),
+        lambda: evaluate(FunctionCall("print", (hostile,)), {v.X: [1.0]}),
+        lambda: evaluate(sp.Integral(v.X, hostile), {v.X: [1.0]}),
         lambda: evaluate(sp.Function(hostile.name)(v.X), {v.X: [1.0]}),
     ):
         with pytest.raises(DeriveError):

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 import sympy as sp
+from derive.solve.bounds import Answered, Side
+from derive.solve.limit import bounded_text
+from derive.solve.limit_proof import proved_on_both_sides
 
 from derive import chip, fsdp_tensor, model
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
 from derive.cost.limits import (
     LIMITS,
     batch_feed,
@@ -19,15 +23,11 @@ from derive.cost.limits import (
     tensor_share,
 )
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, ProofError
-from derive.solve.bounds import Answered, Side
-from derive.solve.limit import bounded_text
-from derive.solve.limit_proof import proved_on_both_sides
-from derive.solve.step_values import facts_of
 from derive.solve.threshold import threshold
+from derive.solve.values import facts_of
 
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
 MANY = 10**9

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import sympy as sp
+from derive.solve.limit import LimitThreshold
 
 from derive import chip, model
-from derive.cost.assumptions import Assumptions
+from derive.cost.assumptions import NOTEBOOK, Assumptions, step_assumptions
 from derive.cost.limits import (
     LIMITS,
     Limit,
@@ -20,15 +21,13 @@ from derive.cost.limits import (
     pipeline_bubble,
     tensor_share,
 )
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.cost.strategies import fsdp
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, UnknownName
 from derive.notation.tex import tex
 from derive.notation.units import expect_unit
-from derive.solve.limit import LimitThreshold
-from derive.solve.steps import prove, steps
+from derive.solve.derivation import prove, steps
 from derive.solve.threshold import threshold
 
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")

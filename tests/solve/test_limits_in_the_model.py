@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 import sympy as sp
+from derive.solve.limit import LINKS
+from derive.solve.limit_values import given_values
 
 from derive import chip, model
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.cost.limits import (
     LIMITS,
     Limit,
@@ -21,11 +24,8 @@ from derive.cost.limits import (
     tensor_share,
 )
 from derive.cost.step import step_model
-from derive.cost.step_assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import NotClosedForm, UnknownName
-from derive.solve.limit import LINKS
-from derive.solve.limit_values import given_values
 from derive.solve.threshold import threshold
 
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")

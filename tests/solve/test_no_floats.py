@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sympy as sp
+from derive.solve.conditions import conditions, pass_terms
 from loads_by_hand import QUESTIONS
 
 import derive.solve
@@ -17,9 +18,8 @@ from derive.cost.network import ring_seconds, seconds
 from derive.cost.strategies import STRATEGIES, Strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.solve.conditions import conditions, pass_terms
+from derive.solve.derivation import steps
 from derive.solve.optimum import optimum
-from derive.solve.steps import steps
 from derive.solve.threshold import threshold
 
 PACKAGE = Path(derive.solve.__path__[0]).parent

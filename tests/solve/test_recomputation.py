@@ -8,14 +8,14 @@ from itertools import chain, combinations
 import pytest
 import sympy as sp
 
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.cost.memory import memory, recomputed_layers
-from derive.cost.step_assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import ProofError, UnknownName
 from derive.solve import recomputation as module
+from derive.solve.derivation import prove
 from derive.solve.recomputation import BUDGET, recomputation
-from derive.solve.steps import prove
 
 SHAPING = ("working_set", "logits")
 SETS = [

@@ -21,7 +21,7 @@ from derive.cost.strategies import (
 )  # fmt: skip
 from derive.notation import symbols as v
 from derive.notation.errors import ProofError
-from derive.solve.steps import Step, prove, steps
+from derive.solve.derivation import Step, prove, steps
 
 SERIAL, EXACT, CONCURRENT = {"overlap": "serial"}, {"form": "exact"}, {"overlap": "concurrent"}
 DERIVATIONS: dict[str, tuple[tuple[sp.Expr, tuple[Mapping[str, object], ...]], ...]] = {

@@ -1,11 +1,15 @@
-"""Finding chapters and reading what they are made of."""
+"""The folders of the chapters: what is found and read in them, and written without halves."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import stat
 import sys
+import tempfile
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -43,10 +47,10 @@ def folders(root: Path, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
     """
     place = root / "chapters"
     try:
-        found = sorted(p for p in place.iterdir() if p.is_dir() and _is_chapter(p.name))
+        paths = sorted(p for p in place.iterdir() if p.is_dir() and _is_chapter(p.name))
     except OSError as error:
         raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
-    known = [Folder(path, f"chapters/{path.name}") for path in found]
+    known = [Folder(path, f"chapters/{path.name}") for path in paths]
     if not known:
         raise DeriveError("no chapters: expected folders such as chapters/06-name")
     numbers = [folder.number for folder in known]
@@ -77,23 +81,17 @@ def chapter(folder: Folder) -> Chapter:
     and where it does not end up with a `chapter` of the folder's number.
     """
     path, shown = folder.path / FIGURES, folder.named(FIGURES)
-    try:
-        path.read_bytes()
-    except FileNotFoundError:
-        raise BookError(Problem(folder.shown, 0, f"no {FIGURES}")) from None
-    except OSError as error:
-        raise BookError(Problem(shown, 0, f"cannot be read: {error.strerror}")) from None
-    made = _run(path, shown, folder.shown)
-    found = getattr(made, "chapter", None)
-    if not isinstance(found, Chapter):
+    _content(folder, FIGURES)
+    declared = getattr(_run(path, shown, folder.shown), "chapter", None)
+    if not isinstance(declared, Chapter):
         raise BookError(Problem(shown, 0, "declares no `chapter`: chapter = Chapter(...)"))
-    if found.number != folder.number:
-        text = f"declares chapter {found.number} in the folder of {folder.number}"
+    if declared.number != folder.number:
+        text = f"declares chapter {declared.number} in the folder of {folder.number}"
         raise BookError(Problem(shown, 0, text))
-    return found
+    return declared
 
 
-class _Source(SourceFileLoader):
+class _ChapterLoader(SourceFileLoader):
     """Reads a chapter's Python from its file every time, and leaves no bytecode beside it."""
 
     def get_code(self, fullname: str) -> types.CodeType:
@@ -102,7 +100,7 @@ class _Source(SourceFileLoader):
         return code
 
 
-class _Parts(MetaPathFinder):
+class _ChapterFinder(MetaPathFinder):
     """Finds the modules of one chapter: `from .parts import name` in its figures.py."""
 
     def __init__(self, package: str, folder: Path) -> None:
@@ -113,17 +111,17 @@ class _Parts(MetaPathFinder):
         file = self.folder / f"{name}.py"
         if parent != self.package or not file.is_file():
             return None
-        return spec_from_file_location(fullname, file, loader=_Source(fullname, str(file)))
+        return spec_from_file_location(fullname, file, loader=_ChapterLoader(fullname, str(file)))
 
 
 def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
     """Run figures.py as a package of the chapter's own, so that it can be in several files."""
     package = f"derive_chapter_{path.parent.name[:2]}"
-    finder = _Parts(package, path.parent)
+    finder = _ChapterFinder(package, path.parent)
     spec = spec_from_file_location(
         package,
         path,
-        loader=_Source(package, str(path)),
+        loader=_ChapterLoader(package, str(path)),
         submodule_search_locations=[str(path.parent)],
     )
     assert spec is not None and spec.loader is not None
@@ -164,10 +162,101 @@ def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
 
 def template(folder: Folder) -> bytes:
     """The bytes of the folder's template; raises BookError where it cannot be read."""
+    return _content(folder, TEMPLATE)
+
+
+def _content(folder: Folder, file: str) -> bytes:
     try:
-        return (folder.path / TEMPLATE).read_bytes()
+        return (folder.path / file).read_bytes()
     except FileNotFoundError:
-        raise BookError(Problem(folder.shown, 0, f"no {TEMPLATE}")) from None
+        raise BookError(Problem(folder.shown, 0, f"no {file}")) from None
     except OSError as error:
-        shown = folder.named(TEMPLATE)
-        raise BookError(Problem(shown, 0, f"cannot be read: {error.strerror}")) from None
+        text = f"cannot be read: {error.strerror}"
+        raise BookError(Problem(folder.named(file), 0, text)) from None
+
+
+# --- bytes of files: none is ever half written, and none is changed where one fails
+
+
+def read(path: Path) -> bytes | None:
+    """The bytes of a file, or None where there is none; raises OSError as the system does."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def write(contents: Mapping[Path, bytes]) -> tuple[Path, ...]:
+    """Write every file whose bytes differ and return those, in the order given.
+
+    All are written out beside their targets first and moved into place last; where anything fails,
+    an interrupt too, what was moved is put back and no temporary file stays. Raises OSError.
+    """
+    changed = {path: data for path, data in contents.items() if read(path) != data}
+    with _staged(changed) as staged:
+        done: list[tuple[Path, bytes | None]] = []
+        try:
+            for temporary, target in staged.values():
+                before = read(target)
+                done.append((target, before))
+                os.replace(temporary, target)
+        except BaseException:
+            for target, before in done:
+                _put_back(target, before)
+            raise
+    return tuple(changed)
+
+
+@contextlib.contextmanager
+def _staged(contents: Mapping[Path, bytes]) -> Iterator[dict[Path, tuple[str, Path]]]:
+    staged: dict[Path, tuple[str, Path]] = {}
+    temporary: list[str] = []
+    try:
+        for path, data in contents.items():
+            target = Path(os.path.realpath(path))  # a link stays a link
+            staged[path] = (_stage(target, data, temporary), target)
+        yield staged
+    finally:
+        for name in temporary:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+
+
+def _stage(target: Path, data: bytes, temporary: list[str]) -> str:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    temporary.append(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:  # a full disk says neither which file nor which folder
+        raise OSError(error.errno, error.strerror, str(target)) from None
+    os.chmod(name, _mode(target))
+    return name
+
+
+def _mode(target: Path) -> int:
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _put_back(target: Path, before: bytes | None) -> None:
+    """Undo a move; a target that holds its old bytes is not touched."""
+    now = read(target)
+    if now == before:
+        return
+    if before is None:
+        target.unlink()
+        return
+    temporary: list[str] = []
+    try:
+        os.replace(_stage(target, before, temporary), target)
+    finally:
+        for name in temporary:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from derive.book.marks import revealed
+from derive.book.problems import Mistake
 from derive.notation import tex
 from derive.notation.errors import DeriveError
 
-Make = Callable[[int, str, str], Any]
 
-
-def math(tokens: Sequence[Any], found: Make) -> Iterator[Any]:
-    """Each formula that GitHub would reject or not recognise, as `found(line, text, typed)`."""
+def math(tokens: Sequence[Any]) -> Iterator[Mistake]:
+    """Each formula that GitHub would reject or not recognise, as a mistake."""
     after = -1
     for token in tokens:
         if token.type == "fence" and token.info.strip() == "math":
-            yield from _block(token, after, found)
+            yield from _block(token, after)
             after = token.map[1]
         elif token.type == "inline":
-            yield from _inline(token, found)
+            yield from _inline(token)
 
 
-def _block(token: Any, after: int, found: Make) -> Iterator[Any]:
+def _block(token: Any, after: int) -> Iterator[Mistake]:
     line = token.map[0]
     if token.level:
-        yield found(line, "a block of math stands at the left margin, outside lists and quotes", "")
+        yield Mistake(line, "a block of math stands at the left margin, outside lists and quotes")
     if after == line:
-        yield found(line, "two blocks of math need an empty line between them", "")
+        yield Mistake(line, "two blocks of math need an empty line between them")
     try:
         tex.block(revealed(token.content))
     except DeriveError as error:
-        yield found(line, str(error), "")
+        yield Mistake(line, str(error))
 
 
-def _inline(token: Any, found: Make) -> Iterator[Any]:
+def _inline(token: Any) -> Iterator[Mistake]:
     children = token.children
     line, depth = token.map[0], 0
     for index, child in enumerate(children):
@@ -45,7 +44,7 @@ def _inline(token: Any, found: Make) -> Iterator[Any]:
         before = children[index - 1].content if index else ""
         after = children[index + 1].content if index + 1 < len(children) else ""
         if child.type == "code_inline" and before.endswith("$") and after.startswith("$"):
-            yield from _formula(child.content, before[:-1], after[1:], depth, line, found)
+            yield from _formula(child.content, before[:-1], after[1:], depth, line)
         elif child.type == "text":
             text = child.content
             if _opens(children, index - 1):
@@ -59,7 +58,7 @@ def _inline(token: Any, found: Make) -> Iterator[Any]:
                 and after == "</span>"
             )
             if "$" in text and not quoted:
-                yield found(
+                yield Mistake(
                     line,
                     "a bare dollar: write math as $`...`$, and money as USD or <span>$</span>",
                     "$",
@@ -78,17 +77,15 @@ def _opens(children: Sequence[Any], index: int) -> bool:
     )
 
 
-def _formula(
-    source: str, before: str, after: str, depth: int, line: int, found: Make
-) -> Iterator[Any]:
+def _formula(source: str, before: str, after: str, depth: int, line: int) -> Iterator[Mistake]:
     typed = revealed(source)
     if depth:
-        yield found(line, f"math inside a link: {typed}", typed)
+        yield Mistake(line, f"math inside a link: {typed}", typed)
     if before and not (before[-1].isspace() or before[-1] in "([|—"):
-        yield found(line, f"math needs a space before it, found {before[-1]!r}: {typed}", typed)
+        yield Mistake(line, f"math needs a space before it, found {before[-1]!r}: {typed}", typed)
     if after and (after[0].isalnum() or after[0] in "$_"):
-        yield found(line, f"math needs a space after it, found {after[0]!r}: {typed}", typed)
+        yield Mistake(line, f"math needs a space after it, found {after[0]!r}: {typed}", typed)
     try:
         tex.inline(typed)
     except DeriveError as error:
-        yield found(line, str(error), typed)
+        yield Mistake(line, str(error), typed)

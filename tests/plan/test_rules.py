@@ -1,4 +1,4 @@
-"""The rules on whole numbers: for one task and for several at once, against their definitions."""
+"""The rules on whole numbers: one by one and as a search asks them, against their definitions."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import random
 from collections import Counter
 from itertools import product
 
-import numpy as np
-from cases import SEARCHES, made, of_notebook
+from cases import made, passing, space
 
-from derive.cost.step_assumptions import step_assumptions
+from derive.cost.assumptions import step_assumptions
 from derive.notation import symbols as v
-from derive.plan import search as searching
-from derive.plan.divided import divided
-from derive.plan.rules import context, pipeline, tensor
+from derive.plan.axes import AXES, broken, degrees, worded
 from derive.plan.search import search
-from derive.plan.space import NOTEBOOK_SPACE, Space, whole
 
 ZIGZAG = step_assumptions("notebook+zigzag")
 HUGE = 3**5 * 5**3 * 2**34  # cards and sequences near the most a task may have
@@ -48,7 +44,7 @@ def some_tasks(draw):
     """A grid and tasks many of whose numbers divide: cards and batches are made of its degrees."""
     tp = draw.sample((1, 2, 3, 4, 6, 8, 9), draw.randint(2, 5))
     cp = draw.sample((1, 2, 3, 4, 5, 6, 8), draw.randint(1, 4))
-    grid = Space(tp, cp, draw.sample(STAGES, draw.randint(2, 5)), draw.sample(range(1, 7), 3))
+    grid = space(tp, cp, draw.sample(STAGES, draw.randint(2, 5)), draw.sample(range(1, 7), 3))
     tasks = []
     for _ in range(draw.randint(1, 6)):
         data = draw.choice((1, 2, 6, 7, 720, 2**20))
@@ -68,62 +64,62 @@ def some_tasks(draw):
 
 def counted(task, grid):
     """How many combinations each rule rejects that comes after those on one degree."""
-    of, lost = task.counts, {}
+    n, lost = task.counts, Counter()
+    rules = {axis.name: axis.rule for axis in AXES}
     for t, c, p, b in product(grid.tp, grid.cp, grid.pp, grid.micro_batch):
-        alone = (tensor(of, (t,)) + context(of, (c,)) + pipeline(of, (p,))) == [None] * 3
-        if not alone:
+        if any(rules[name](n, x) for name, x in (("tp", t), ("cp", c), ("pp", p))):
             continue
-        if of.cards % (t * c * p):
-            why = "cards"
-        elif of.held and of.held * t * c * p != of.cards:
-            why = "held"
-        elif of.batch % (of.cards // (t * c * p) * b):
-            why = "batch"
-        else:
-            continue
-        lost[why] = lost.get(why, 0) + 1
+        if n.cards % (t * c * p):
+            lost["cards"] += 1
+        elif n.held and n.held * t * c * p != n.cards:
+            lost["held"] += 1
+        elif n.batch % (n.cards // (t * c * p) * b):
+            lost["batch"] += 1
     return lost
 
 
-def test_rows_are_those_of_the_definition(monkeypatch):
-    monkeypatch.setattr(searching, "SMALL", 0)
+def test_rows_are_those_of_the_definition():
     rows, shared, reasons = 0, 0, Counter()
     for seed in range(150):
         grid, tasks = some_tasks(random.Random(seed))
-        which, columns = divided(tasks, grid)
-        assert (np.diff(which) >= 0).all()
-        for place, task in enumerate(tasks):
+        for task in tasks:
             wanted = by_definition(task, grid)
-            assert list(whole(task, grid).rows) == wanted
-            found = columns[:, which == place].astype(np.int64).T.tolist()
-            assert found == [list(row) for row in wanted]
+            alone = [(x.tp, x.cp, x.pp, x.dp, x.micro_batch) for x in passing(task, grid)]
+            assert alone == wanted
             rows += len(wanted)
             shared += sum(task.counts.kv_heads % row[0] != 0 for row in wanted)
             lost = counted(task, grid)
             reasons.update(lost)
-            for rejected in (dict(whole(task, grid).rejected), search(task, grid).rejected):
-                assert {key: rejected.get(key, 0) for key in ("cards", "held", "batch")} == {
-                    key: lost.get(key, 0) for key in ("cards", "held", "batch")
-                }
+            one_by_one = Counter(broken(task.counts, row) for row in grid.rows())
+            found = search(task, grid)
+            fitting = zip(*(found[axis.symbol].tolist() for axis in AXES), strict=True)
+            assert {(x[0], x[1], x[2], x[3], x[6]) for x in fitting} <= set(wanted)
+            assert found.fit + found.rejected.get("memory", 0) == len(wanted) == one_by_one[None]
+            for key in set(one_by_one) - {None}:
+                assert found.rejected[key] == one_by_one[key]
+            for key in ("cards", "held", "batch"):
+                assert found.rejected.get(key, 0) == lost[key]
     assert rows > 500 < min(reasons.values()) and len(reasons) == 3 and shared > 20
 
 
 def test_a_data_degree_that_is_held():
-    tasks = [made(cards=64, batch=512), made(cards=64, batch=512, dp=4)]
-    which, columns = divided(tasks, NOTEBOOK_SPACE)
-    assert set(columns[3, which == 1]) == {4}
-    held = columns[:, (which == 0) & (columns[3] == 4)]
-    assert (columns[:, which == 1] == held).all() and held.size
+    free, held = made(cards=64, batch=512), made(cards=64, batch=512, dp=4)
+    rows = passing(held, held.space)
+    assert rows == [row for row in passing(free, free.space) if row.dp == 4] != []
 
 
 def test_nothing_divides():
-    which, columns = divided([made(cards=7)], NOTEBOOK_SPACE)
-    assert which.shape == (0,) and columns.shape == (5, 0)
+    task = made(cards=7)
+    assert passing(task, task.space) == [] and search(task).fit == 0
 
 
-def test_the_five_grids_are_what_was_counted():
-    tasks = [of_notebook(key) for key in SEARCHES]
-    which, _ = divided(tasks, NOTEBOOK_SPACE)
-    for place, task in enumerate(tasks):
-        rest = sum(n for _, n in whole(task, NOTEBOOK_SPACE).rejected)
-        assert NOTEBOOK_SPACE.size - rest == (which == place).sum() > 0
+def test_a_context_degree_is_refused_with_the_pieces_that_zigzag_cuts():
+    """Where the sequence itself divides, the 2c pieces do not; elsewhere they are not named."""
+    n = made("llama-3-8b", cards=8, seq=8194, batch=8, T_min=1, assumptions=ZIGZAG).counts
+    told = worded(n, degrees(cp=2), "sequence")
+    assert told.endswith(
+        "(8194 tokens, at least 1 a rank, which zigzag cuts into 2c = 4 equal pieces)"
+    )
+    assert worded(n, degrees(cp=3), "sequence").endswith("(8194 tokens, at least 1 a rank)")
+    assert worded(n, degrees(cp=2), "cards") == "the degrees do not divide the cards"
+    assert "zigzag" not in worded(n._replace(pieces=1), degrees(cp=3), "sequence")

@@ -1,0 +1,74 @@
+"""The tree of a quantity down to its readings, and the sources that those cite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from derive.facts import Catalogue, sources
+from derive.notation.digits import fraction
+from derive.notation.printed import printed, si, significant
+from derive.notation.quantity import Quantity
+
+_BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
+
+
+def told(quantity: Quantity, digits: int = 4) -> str:
+    """A quantity for a message, to so many digits; whole numbers below 1e8 whole, and larger ones
+    under a prefix."""
+    value = fraction(quantity.value)
+    if abs(value) >= 10**8:
+        return printed(value, si(digits, trim=True), quantity.unit)
+    if value.denominator == 1:
+        digits = 9
+    return printed(value, significant(digits, trim=True), quantity.unit)
+
+
+def tree(quantity: Quantity) -> list[str]:
+    """The lines of a quantity and, drawn below it, of its inputs; each sub-tree once."""
+    return _lines(quantity, set(), "")
+
+
+def cited(
+    quantities: Iterable[Quantity], keys: Iterable[str] = (), catalogue: Catalogue | None = None
+) -> list[str]:
+    """A line for each source that some quantities, or some keys, cite, in the order of the files of
+    the catalogue, by default the shipped one."""
+    wanted = {*keys, *(key for quantity in quantities for key in _keys(quantity))}
+    lines = []
+    for source in sources(catalogue):
+        if source.key in wanted:
+            place = f", {source.address}" if source.address else ""
+            dated = f", {source.dated}" if source.dated != "undated" else ""
+            lines.append(f"[{source.key}] {source.title}, {source.publisher}{dated}{place}")
+    return lines
+
+
+def _keys(quantity: Quantity) -> Iterator[str]:
+    stack, seen = [quantity], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.source:
+            yield node.source
+        stack.extend(child for _, child in node.inputs)
+
+
+def _lines(node: Quantity, seen: set[int], name: str) -> list[str]:
+    name = name or node.name or "value"
+    formula = f" = {node.formula}" if node.formula else ""
+    head = f"{name}{formula} = {told(node)}"
+    place = f"[{node.source}] {node.where}".rstrip() if node.source else node.where
+    origin = ", ".join(part for part in (node.owner, node.basis, place, node.status) if part)
+    head += f"  ({origin})" if origin else ""
+    if node.inputs and id(node) in seen:
+        return [f"{head}, as above"]
+    seen.add(id(node))
+    lines = [head]
+    for index, (child, given) in enumerate(node.inputs):
+        last = index == len(node.inputs) - 1
+        first, *rest = _lines(given, seen, child)
+        lines.append((_LAST if last else _BRANCH) + first)
+        lines += [(_GAP if last else _PIPE) + line for line in rest]
+    return lines

@@ -1,0 +1,305 @@
+"""The degrees of a plan as data: a row for each axis, the values it may take, and why it may not.
+
+A search walks these rows, as does whatever names or prints a plan: a new axis is a new row. The
+reasons for which there is no plan are counted in the order in which the rows are walked: first the
+rules on one degree, then what the degrees have to divide together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from types import MappingProxyType
+from typing import NamedTuple
+
+import sympy as sp
+
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError, quoted, unknown
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "tensor_beyond_node": "the tensor group is larger than a node",
+        "heads": "the heads do not split over the tensor group",
+        "sequence": "the sequence does not split evenly over the context group",
+        "short_chunk": "too few tokens per context-parallel rank",
+        "layers": "the layers do not split evenly over the stages",
+        "unmodelled": "the step model has no terms for it",
+        "cards": "the degrees do not divide the cards",
+        "held": "the data degree is not the one that is held",
+        "batch": "the batch does not split over the data group in whole micro-batches",
+        "memory": "does not fit in memory even with every layer recomputed",
+    }
+)  # fmt: skip
+MOST_STAGES = 64
+MOST_RANKS = 64  # of a context group
+
+
+class Counts(NamedTuple):
+    """The whole numbers of a task, which alone decide what divides what: cards, those of a node,
+    tokens and sequences, layers, heads, the least tokens of a context rank, into how many pieces a
+    context rank's tokens are cut, whether the grid is the wide one, and the data degree that is
+    held, if any."""
+
+    cards: int
+    seq: int
+    batch: int
+    node: int
+    layers: int
+    kv_heads: int
+    heads: int
+    least_chunk: int
+    pieces: int
+    wide: bool
+    held: int | None
+
+
+def _powers(most: int) -> tuple[int, ...]:
+    return tuple(2**k for k in range(most.bit_length()) if 2**k <= most)
+
+
+def _divisors(number: int, most: int) -> tuple[int, ...]:
+    return tuple(k for k in range(1, min(number, most) + 1) if number % k == 0)
+
+
+def _tensor(n: Counts, degree: int) -> str | None:
+    if degree > n.node:
+        return "tensor_beyond_node"
+    # More ranks than key and value heads share them, in equal groups.
+    shared = n.kv_heads % degree == 0 or degree % n.kv_heads == 0
+    return None if n.heads % degree == 0 and shared else "heads"
+
+
+def _context(n: Counts, degree: int) -> str | None:
+    if degree == 1:
+        return None
+    if n.seq % (n.pieces * degree):
+        return "sequence"
+    return "short_chunk" if n.seq // degree < n.least_chunk else None
+
+
+def _context_facts(n: Counts, degree: int) -> str:
+    facts = f"{n.seq} tokens, at least {n.least_chunk} a rank"
+    if n.seq % degree or n.seq % (n.pieces * degree) == 0:
+        return facts
+    return f"{facts}, which zigzag cuts into 2c = {n.pieces * degree} equal pieces"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A degree that a plan has.
+
+    `name` is its attribute and its key in JSON, `symbol.name` what is typed. `values` are those of
+    a task's own grid; None where it is what the cards leave to the axes that divide them. `rule`
+    gives why no plan has a degree by itself, a key of REASONS, and `facts` what that rests on.
+    `divides` are the quantities of Counts that the product of all axes which name it, this one the
+    last of them, has to divide. A degree of 1 goes without saying unless `said` or, in tables,
+    `column`.
+    """
+
+    symbol: sp.Symbol
+    name: str
+    values: Callable[[Counts], tuple[int, ...]] | None
+    rule: Callable[[Counts, int], str | None] = lambda n, degree: None
+    facts: Callable[[Counts, int], str] = lambda n, degree: f"{degree} is not 1"
+    divides: tuple[str, ...] = ()
+    said: bool = True
+    column: bool = True
+
+    @property
+    def heading(self) -> str:
+        """What heads its column in a table."""
+        return self.name.replace("_", "-")
+
+
+def _unmodelled(symbol: sp.Symbol) -> Axis:
+    """An axis of which the step model knows the degree 1 alone."""
+    return Axis(
+        symbol, symbol.name, lambda n: (1,), lambda n, x: "unmodelled" if x > 1 else None,
+        said=False, column=False,
+    )  # fmt: skip
+
+
+AXES = (
+    Axis(
+        v.tp, "tp", lambda n: _powers(n.node) if n.wide else (1, 2, 4, 8), _tensor,
+        lambda n, x: f"{n.node} cards a node, {n.heads} heads, {n.kv_heads} key and value heads",
+        divides=("cards",),
+    ),
+    Axis(
+        v.cp, "cp", lambda n: _powers(MOST_RANKS) if n.wide else (1, 2, 4, 8, 16, 32), _context,
+        _context_facts, divides=("cards",),
+    ),
+    Axis(
+        v.pp, "pp", lambda n: _divisors(n.layers, MOST_STAGES) if n.wide else (1, 2, 4, 8, 16),
+        lambda n, x: "layers" if n.layers % x else None, lambda n, x: f"{n.layers} layers",
+        divides=("cards",),
+    ),
+    Axis(
+        v.dp, "dp", None, lambda n, x: "held" if n.held not in (None, x) else None,
+        divides=("batch",),
+    ),
+    _unmodelled(v.ep),
+    _unmodelled(v.virtual),
+    Axis(
+        v.b_seq, "micro_batch", lambda n: (1, 2, 4) if n.wide else (1,), divides=("batch",),
+        said=False,
+    ),
+)  # fmt: skip
+FREE = tuple(axis.name for axis in AXES if axis.values)
+NAMED: Mapping[str, Axis] = MappingProxyType(
+    {name: axis for axis in AXES for name in (axis.symbol.name, axis.name)}
+)
+PLACE: Mapping[str, int] = MappingProxyType({axis.name: k for k, axis in enumerate(AXES)})
+
+
+class Degrees(tuple[int, ...]):
+    """A degree for each axis, in the order of AXES, and under its name; a data degree of 0 is what
+    the cards leave."""
+
+    def __getattr__(self, name: str) -> int:
+        if name not in PLACE:
+            raise AttributeError(name)
+        return self[PLACE[name]]
+
+    def __repr__(self) -> str:
+        """As they are typed: "tp=4 cp=2 pp=2 dp=4"; what is 0, and most that is 1, left out."""
+        pairs = zip(AXES, self, strict=True)
+        said = (f"{axis.symbol}={x}" for axis, x in pairs if x and (axis.said or x > 1))
+        return " ".join(said)
+
+    @property
+    def size(self) -> int:
+        """The cards of one data rank."""
+        return prod(x for axis, x in zip(AXES, self, strict=True) if "cards" in axis.divides)
+
+    def on(self, cards: int) -> Degrees:
+        """With the data degree that so many cards leave where it is 0; `size` divides them."""
+        return Degrees(x or cards // self.size for x in self)
+
+
+def degrees(**given: int) -> Degrees:
+    """Degrees by name, 1 where they are left out; without dp what the cards leave."""
+    return Degrees(given.get(axis.name, 1 if axis.values else 0) for axis in AXES)
+
+
+def broken(n: Counts, row: Degrees) -> str | None:
+    """The rule on whole numbers that rejects a combination, as a key of REASONS, or None."""
+    for axis, degree in zip(AXES, row, strict=True):
+        if axis.values and (reason := axis.rule(n, degree)):
+            return reason
+    products: dict[str, int] = {}
+    for axis, degree in zip(AXES, row, strict=True):
+        if not axis.values:
+            degree = n.cards // row.size
+            if reason := axis.rule(n, degree):
+                return reason
+        for quantity in axis.divides:
+            products[quantity] = products.get(quantity, 1) * degree
+            if getattr(n, quantity) % products[quantity]:
+                return quantity
+    return None
+
+
+def worded(n: Counts, row: Degrees, rule: str) -> str:
+    """Why a rule rejects a combination, with what that rests on where one degree breaks it."""
+    for axis, degree in zip(AXES, row, strict=True):
+        if axis.values and axis.rule(n, degree) == rule:
+            return f"{REASONS[rule]} ({axis.facts(n, degree)})"
+    return REASONS[rule]
+
+
+@dataclass(frozen=True, init=False)
+class Space:
+    """The values of each axis, in order of enumeration, as attributes by its name; none of dp,
+    which is what the cards leave.
+
+    An axis that is left out has the value 1. Any sequence of different whole numbers is taken for
+    a tuple; raises DeriveError for others, and UnknownName.
+    """
+
+    values: tuple[tuple[int, ...], ...]
+
+    def __init__(self, **values: Sequence[int]) -> None:
+        for name in values:
+            if name not in FREE:
+                raise unknown("axis of a grid", name, FREE)
+        rows = (_distinct(a.name, values.get(a.name, (1,))) if a.values else () for a in AXES)
+        object.__setattr__(self, "values", tuple(rows))
+
+    def __getattr__(self, name: str) -> tuple[int, ...]:
+        if name not in PLACE:
+            raise AttributeError(name)
+        return self.values[PLACE[name]]
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are, rejected ones included."""
+        return prod(len(row) for row in self.values if row)
+
+    def rows(self) -> Iterator[Degrees]:
+        """Every combination, in order of enumeration."""
+        return map(Degrees, product(*(row or (0,) for row in self.values)))
+
+
+def _distinct(name: str, given: object) -> tuple[int, ...]:
+    values = tuple(given) if isinstance(given, Sequence) else ()
+    if not values or any(type(x) is not int or x < 1 for x in values):
+        raise DeriveError(f"{name}: expected whole numbers from 1, found {quoted(given)}")
+    if len(set(values)) < len(values):
+        twice = next(x for x in values if values.count(x) > 1)
+        raise DeriveError(f"{name}: {twice} is given more than once")
+    return values
+
+
+def grid(n: Counts, fixed: Mapping[sp.Symbol, int]) -> Space:
+    """The grid of a task: the notebook's own, or powers of two for the tensor and context groups
+    and the micro-batch, and every divisor of the layers up to 64 for the stages.
+
+    Degrees that are fixed have that value alone. Raises DeriveError where one of them, or the
+    sequence, can be in no plan.
+    """
+    if fixed:
+        _check_fixed(n, fixed)
+    held = {axis.name: (fixed[axis.symbol],) for axis in AXES if axis.symbol in fixed}
+    space = Space(**{a.name: held.get(a.name) or a.values(n) for a in AXES if a.values})
+    if v.cp not in fixed:
+        _check_sequence(n, space.cp)
+    return space
+
+
+def _check_fixed(n: Counts, fixed: Mapping[sp.Symbol, int]) -> None:
+    for axis in AXES:
+        degree = fixed.get(axis.symbol, 1)
+        if axis.values and (rule := axis.rule(n, degree)):
+            told = worded(n, degrees(**{axis.name: degree}), rule)
+            raise DeriveError(f"{axis.symbol} = {degree}: {told}")
+    ranks = [axis.symbol for axis in AXES if "cards" in axis.divides or not axis.values]
+    cards = prod(fixed.get(s, 1) for s in ranks)
+    every = all(s in fixed for s in ranks)
+    if n.cards % cards or (every and cards != n.cards):
+        names = " x ".join(f"{s}={x}" for s, x in fixed.items() if s in ranks)
+        told = f"not the {n.cards} given" if every else f"and does not divide {n.cards} cards"
+        raise DeriveError(f"{names} makes {cards}, {told}")
+    if n.batch % prod(fixed.get(a.symbol, 1) for a in AXES if "batch" in a.divides):
+        over = f"over dp={fixed[v.dp]} " if v.dp in fixed else ""
+        micro = fixed.get(v.b_seq, 1)
+        raise DeriveError(
+            f"the batch of {n.batch} sequences does not split {over}into micro-batches of {micro}"
+        )
+
+
+def _check_sequence(n: Counts, ranks: Sequence[int]) -> None:
+    """A sequence that no context degree but 1 divides is taken for a mistake."""
+    wide = [cp for cp in ranks if cp > 1]
+    if not wide or any(_context(n, cp) != "sequence" for cp in wide):
+        return
+    even = min(wide) * n.pieces
+    pieces = f"{n.pieces}c, the pieces of zigzag, for " if n.pieces > 1 else ""
+    degree = f"any context-parallel degree{' c' if pieces else ''}"
+    raise DeriveError(
+        f"--seq {n.seq}: not divisible by {pieces}{degree} from {min(wide)} to {max(wide)}; "
+        f"pad it, to {-(-n.seq // even) * even} at least, or use --set cp=1"
+    )

@@ -1,0 +1,183 @@
+"""One plan: its degrees, its exact numbers, and the tree of each of them down to the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from derive.cost.step import StepModel
+from derive.notation import symbols as v
+from derive.notation.errors import unknown
+from derive.notation.quantity import Quantity, number
+from derive.notation.text import text
+from derive.notation.units import Unit, byte, chip, one, second
+from derive.plan.axes import AXES, PLACE, Degrees
+from derive.plan.task import DEGREES, Task
+from derive.plan.wording import as_text, share, size, time
+from derive.solve.compiled import EXACT, Compiled, compiled, exactly, floats
+
+MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """Degrees, and what they cost: times in seconds, memory in bytes of the fullest chip.
+
+    The degrees are attributes as well (`plan.tp`, `plan.micro_batch`). `numbers` are those of every
+    symbol of the step model, `parts` add up to `step_seconds`, `memory` to `memory_bytes`. Where
+    the plan does not fit, every layer of a stage is recomputed and `lacks_bytes` is above zero.
+    """
+
+    task: Task = field(compare=False)
+    degrees: Degrees
+    numbers: Mapping[sp.Symbol, Fraction] = field(compare=False)
+    parts: Mapping[str, Fraction]
+    memory: Mapping[str, Fraction]
+    mfu: Fraction
+
+    def __getattr__(self, name: str) -> int:
+        if name not in PLACE:
+            raise AttributeError(name)
+        return self.degrees[PLACE[name]]
+
+    def __repr__(self) -> str:
+        """Degrees, utilisation, time of a step, memory and recomputed layers in one line."""
+        lacks = f", {size(self.lacks_bytes)} too much" if self.lacks_bytes else ""
+        line = (
+            f"{self.degrees}: MFU {share(self.mfu, 1)}, {time(self.step_seconds)} a step, "
+            f"{size(self.memory_bytes)}, {self.recomputed_layers} of {self.layers_per_stage} "
+            f"layers recomputed{lacks}"
+        )
+        return as_text([line])
+
+    @property
+    def step_seconds(self) -> Fraction:
+        """The time of a step."""
+        return sum(self.parts.values(), start=Fraction(0))
+
+    @property
+    def memory_bytes(self) -> Fraction:
+        """The memory of the fullest chip."""
+        return sum(self.memory.values(), start=Fraction(0))
+
+    @property
+    def lacks_bytes(self) -> Fraction:
+        """What the memory is above the budget, 0 where it fits."""
+        return max(Fraction(0), self.memory_bytes - self.task.budget)
+
+    @property
+    def recomputed_layers(self) -> int:
+        """Layers of a stage that are run again in the backward pass."""
+        return int(self.numbers[v.L_r])
+
+    @property
+    def layers_per_stage(self) -> int:
+        """Layers of a stage."""
+        return int(self.numbers[v.L_p])
+
+    def share(self, name: str) -> Fraction:
+        """The share of a part in the step time."""
+        return self.parts[name] / self.step_seconds
+
+    @cached_property
+    def known(self) -> Mapping[sp.Symbol, Quantity]:
+        """The quantity of every symbol of the step model, each with its tree."""
+        known = dict(self.task.values)
+        for symbol, degree in zip(DEGREES, self.degrees, strict=True):
+            known[symbol] = number(degree, v.unit_of_symbol(symbol), symbol.name, status="derived")
+        terms = {term.name: term for term in self.task.step.definitions}
+        for symbol, expr in _definitions(self.task.step, bool(self.lacks_bytes)):
+            value, unit = self.numbers[symbol], terms[symbol.name].unit
+            known[symbol] = _tree(expr, value, unit, symbol.name, known)
+        return known
+
+    def value(self, expr: sp.Expr, unit: Unit = one, name: str = "") -> Quantity:
+        """An expression in the symbols of the step model, for this plan, with its tree."""
+        return _tree(expr, exactly(expr, self.numbers), unit, name, self.known)
+
+    def quantity(self, name: str) -> Quantity:
+        """A number of the plan with its tree: mfu, seconds, memory, a part of the step or of the
+        memory, or any symbol of the step model. Raises UnknownName."""
+        step = self.task.step
+        if name == "mfu":
+            cards = number(self.task.cards, chip, "cards")
+            flops, seconds = self.quantity("model_flops"), self.quantity("seconds")
+            inputs = {"model_flops": flops, "step": seconds, "N": cards, "C": self.known[v.C]}
+            return Quantity(_rational(self.mfu), one, formula=MFU, inputs=tuple(inputs.items()))
+        if name in ("seconds", "step_seconds"):
+            return self.value(step.seconds, second, "step")
+        if name in ("memory", "memory_bytes"):
+            return self.value(step.memory_bytes, byte, "memory")
+        for term in (*step.parts, *step.memory, step.model_flops):
+            if term.name == name:
+                return self.value(term.expr, term.unit, name)
+        symbols = {symbol.name: symbol for symbol in self.known}
+        symbols |= {axis.name: axis.symbol for axis in AXES}
+        if name not in symbols:
+            terms = [term.name for term in (*step.parts, *step.memory, step.model_flops)]
+            raise unknown(
+                "quantity of a plan", name, ["mfu", "seconds", "memory", *terms, *symbols]
+            )
+        return self.known[symbols[name]]
+
+    __getitem__ = quantity
+
+
+def _tree(
+    expr: sp.Expr, value: Fraction, unit: Unit, name: str, known: Mapping[sp.Symbol, Quantity]
+) -> Quantity:
+    symbols = sorted(expr.free_symbols, key=v.rank)
+    inputs = tuple((s.name, known[s]) for s in symbols)
+    return Quantity(_rational(value), unit, name, formula=text(expr), inputs=inputs)
+
+
+def _rational(value: Fraction) -> sp.Rational:
+    return sp.Rational(value.numerator, value.denominator)
+
+
+def plan_of(task: Task, degrees: Degrees) -> Plan:
+    """The plan with these degrees, evaluated exactly; nothing is checked but memory."""
+    step, degrees = task.step, degrees.on(task.cards)
+    numbers = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
+    for full in (False, True):
+        results = map(Fraction, _exact(step, full)(EXACT, numbers))
+        numbers |= {symbol: next(results) for symbol, _ in _definitions(step, full)}
+        if numbers[v.L_r] <= numbers[v.L_p]:
+            break
+    parts = {term.name: next(results) for term in step.parts}
+    memory = {term.name: next(results) for term in step.memory}
+    return Plan(task, degrees, numbers, parts, memory, next(results))
+
+
+@lru_cache(maxsize=64)
+def _definitions(step: StepModel, full: bool) -> tuple[tuple[sp.Symbol, sp.Expr], ...]:
+    """The definitions of the model; those with every layer recomputed where it is `full`."""
+    pairs = ((v.find(term.name), term.expr) for term in step.definitions)
+    return tuple((s, v.L_p if full and s == v.L_r else expr) for s, expr in pairs)
+
+
+@lru_cache(maxsize=64)
+def _exact(step: StepModel, full: bool) -> Compiled:
+    """Every definition, part of the step and of the memory, and the utilisation."""
+    definitions = _definitions(step, full)
+    terms = (term.expr for term in (*step.parts, *step.memory))
+    return compiled((*(s for s, _ in definitions), *terms, step.utilisation), definitions)
+
+
+@lru_cache(maxsize=64)
+def in_blocks(step: StepModel, targets: tuple[sp.Expr, ...], full: bool = False) -> Compiled:
+    """Targets over columns of degrees and a row of micro-batches, the last axis."""
+    return compiled(targets, _definitions(step, full), (DEGREES[:-1], DEGREES[-1:]))
+
+
+def least_memory(task: Task, columns: Mapping[sp.Symbol, Any]) -> Any:
+    """The bytes of plans with every layer recomputed, in float64, from arrays of their degrees."""
+    function = in_blocks(task.step, (task.step.memory_bytes,), full=True)
+    with np.errstate(all="ignore"):
+        return function(floats(), {**task.floats, **columns})[0]

@@ -1,0 +1,249 @@
+"""Bounds on what is asked, in closed form and in numbers, whatever they follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.cost.assumptions import Assumptions
+from derive.cost.load import CAPACITY, Requirement
+from derive.notation import tex
+from derive.notation.errors import DeriveError
+from derive.notation.printed import (
+    ceiling,
+    floor,
+    printed,
+    printed_tex,
+    shown,
+    significant,
+)  # fmt: skip
+from derive.notation.quantity import Quantity
+from derive.notation.units import chip, layer, micro_batch, sequence, token
+from derive.solve.question import Question
+
+WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One bound on the question: `>=` or `<=` an expression (`=` of an optimum), and the passes and
+    links that set it (X, Y, S, node, hbm; "memory" where it is capacity)."""
+
+    direction: str
+    expr: sp.Expr
+    passes: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+
+    def relation(self, asked: sp.Expr) -> sp.Rel:
+        """The bound as a SymPy relation with the question on the left."""
+        kind = {">=": sp.Ge, "<=": sp.Le, "=": sp.Eq}[self.direction]
+        return kind(asked, self.expr, evaluate=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Bounded:
+    """What is asked, what must hold, and the bounds in closed form, all of which hold then."""
+
+    question: Question
+    bounds: tuple[Bound, ...]
+    requirement: Requirement
+
+    @property
+    def assumptions(self) -> Assumptions:
+        return self.requirement.assumptions
+
+    @property
+    def closed_form(self) -> sp.Expr:
+        """The bound where there is one; raises DeriveError where there are more."""
+        if len(self.bounds) != 1:
+            raise DeriveError(f"{self} has {len(self.bounds)} bounds; ask for .bounds")
+        return self.bounds[0].expr
+
+    @property
+    def relations(self) -> tuple[sp.Rel, ...]:
+        """Each bound as a SymPy relation."""
+        return tuple(bound.relation(self.question.expr) for bound in self.bounds)
+
+    @property
+    def described(self) -> dict[str, str]:
+        """The assumptions by name."""
+        return dict(self.requirement.described)
+
+    @property
+    def latex(self) -> str:
+        return r" \quad\text{and}\quad ".join(tex.tex(r) for r in self.relations)
+
+    def __str__(self) -> str:
+        return " and ".join(tex.text(r) for r in self.relations)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex}$"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One bound with its number, and the passes and links that set it."""
+
+    direction: str
+    quantity: Quantity
+    passes: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The number; of what is whole the first that meets the bound, so that it holds as it is
+        printed."""
+        value, unit = self.quantity.value, self.quantity.unit
+        if unit in WHOLE_UNITS and value > 1 and not self.passes and self.direction != "=":
+            return printed(value, ceiling() if self.direction == ">=" else floor(), unit)
+        return shown(value, unit)
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """The numbers of what is asked. `sides` are its bounds, none where the values leave no bound;
+    `provided` are relations that must hold for the answer to, each with the number on its left.
+    `notes` say what a reader has to know, `described` what it rests on by name. `threshold` is what
+    the numbers are of: a threshold or an optimum on the network that the chip has, None of an
+    answer by bisection.
+    """
+
+    asked: sp.Expr
+    sides: tuple[Side, ...]
+    assumptions: Assumptions
+    described: dict[str, str]
+    provided: tuple[tuple[sp.Rel, Quantity], ...] = ()
+    notes: tuple[str, ...] = ()
+    threshold: Bounded | None = None
+
+    @property
+    def binding(self) -> Side:
+        """The strictest bound; raises DeriveError where bounds face both ways, or there is none."""
+        directions = {side.direction for side in self.sides}
+        if len(directions) > 1:
+            raise DeriveError(f"{self.asked} is bounded on both sides; ask for .low and .high")
+        if not self.sides:
+            raise DeriveError(f"{self.asked}: {'; '.join(self.notes) or 'there is no bound'}")
+        return strictest(self.sides)
+
+    @property
+    def quantity(self) -> Quantity:
+        """The strictest bound as a quantity with its tree."""
+        return self.binding.quantity
+
+    @property
+    def value(self) -> sp.Expr:
+        """The exact number of the strictest bound."""
+        return self.quantity.value
+
+    @property
+    def low(self) -> Quantity:
+        """The largest lower bound."""
+        return self._facing(">=")
+
+    @property
+    def high(self) -> Quantity:
+        """The smallest upper bound."""
+        return self._facing("<=")
+
+    def _facing(self, direction: str) -> Quantity:
+        facing = [side for side in self.sides if side.direction == direction]
+        if not facing:
+            raise DeriveError(f"{self.asked} has no bound {direction}")
+        return strictest(facing).quantity
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    @property
+    def lines(self) -> list[str]:
+        """The numbers with their formulas, and what they are provided on."""
+        lines = []
+        for side in self.sides:
+            by = f"  ({' and '.join(side.passes)} pass)" if side.passes else ""
+            formula = side.quantity.formula
+            by = "" if CAPACITY in side.where or side.direction == "=" else by
+            lines.append(f"{tex.text(self.asked)} {side.direction} {side.text} = {formula}{by}")
+        for relation, quantity in self.provided:
+            held = "holds" if holds(relation, quantity) else "does NOT hold"
+            share = printed(quantity.value, significant(3, trim=True))
+            lines.append(f"  provided {tex.text(relation)}, which {held}: {share}")
+        return lines
+
+    def __str__(self) -> str:
+        quantities = [side.quantity for side in self.sides]
+        if self.of_step:
+            middle = [*tree_lines(quantities), *(f"  {note}" for note in self.notes)]
+        else:
+            middle = [*(f"  note: {note}" for note in self.notes), *input_lines(quantities)]
+        end = ["  assumptions:", *(f"    {k}: {text}" for k, text in self.described.items())]
+        return "\n".join([*self.lines, *middle, *end])
+
+    @property
+    def of_step(self) -> bool:
+        """Whether the numbers follow from the definitions of a training step."""
+        return self.threshold is not None and bool(self.threshold.requirement.definitions)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_latex_(self) -> str | None:
+        if not self.sides:
+            return None
+        parts = []
+        for side in self.sides:
+            value = printed_tex(side.quantity.value, significant(4), side.quantity.unit)
+            if side.direction == "=" and self.threshold is not None:
+                parts.append(f"{self.threshold.latex} = {value}")
+            else:
+                sign = r"\ge" if side.direction == ">=" else r"\le"
+                parts.append(rf"{tex.tex(self.asked)} {sign} {value}")
+        return "$\\displaystyle " + r" \quad\text{and}\quad ".join(parts) + "$"
+
+
+def holds(relation: sp.Rel, quantity: Quantity) -> bool:
+    """Whether a relation whose left side has that number holds."""
+    value = quantity.value
+    return bool(value < 1 if isinstance(relation, sp.StrictLessThan) else value <= 1)
+
+
+def strictest(sides: Sequence[Side]) -> Side:
+    """Of bounds that face one way, the one that the others follow from."""
+    pick = max if sides[0].direction == ">=" else min
+    return pick(sides, key=lambda side: side.quantity.value)
+
+
+def input_lines(quantities: Sequence[Quantity]) -> list[str]:
+    """One line per input, each once, with what it belongs to and where it is from."""
+    lines = []
+    for name, given in dict.fromkeys(pair for q in quantities for pair in q.inputs):
+        line = f"  {name} = {shown(given.value, given.unit)}"
+        line += f" = {given.formula}" if given.formula else ""
+        parts = [f"{n} = {shown(q.value, q.unit)} {_origin(q)}".rstrip() for n, q in given.inputs]
+        line += f" with {', '.join(parts)}" if parts else f" {_origin(given)}"
+        lines.append(line.rstrip())
+    return lines
+
+
+def _origin(quantity: Quantity) -> str:
+    """Where a leaf comes from: chip or model, basis, source and status, in brackets."""
+    basis = quantity.basis.split(":")[0].split(";")[0]
+    parts = [quantity.owner, basis, f"[{quantity.source}]" if quantity.source else ""]
+    parts.append(quantity.status)
+    return f"({', '.join(p for p in parts if p)})"
+
+
+def tree_lines(quantities: Sequence[Quantity], depth: int = 1) -> list[str]:
+    """The inputs, each before its own, indented by how deep they stand."""
+    lines = []
+    for name, given in (pair for quantity in quantities for pair in quantity.inputs):
+        origin = given.formula or ", ".join(x for x in (given.owner, given.source, given.status) if x)
+        lines.append(f"{'  ' * depth}{name} = {shown(given.value, given.unit)} ({origin})")
+        if given.formula and given.inputs and not given.owner:  # facts have trees of their own
+            lines += tree_lines([given], depth + 1)
+    return lines

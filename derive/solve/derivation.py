@@ -1,0 +1,337 @@
+"""The derivation of a threshold as data: each step is words and a claim, and every claim is proved.
+
+The claims are what a reader sees. Each step carries what its claim is compared with, read off the
+declaration, so that a claim with a changed coefficient fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+
+import sympy as sp
+
+from derive.cost.assumptions import DEFAULT, Assumptions
+from derive.cost.load import CAPACITY, TimedPass, Traffic, compute_bound, timed_passes
+from derive.cost.network import LINK_WORDS
+from derive.cost.program import Move
+from derive.cost.strategies import Strategy
+from derive.notation import symbols as v
+from derive.notation import tex
+from derive.notation.errors import DeriveError, quoted
+from derive.solve.proof import AtSplit, BestSplit, Check, MeshProduct, Same, Separation, Times
+from derive.solve.question import Subject
+from derive.solve.split import Split
+from derive.solve.threshold import Threshold, in_alpha, threshold
+
+TIMES: Mapping[str, sp.Symbol] = MappingProxyType(
+    {"X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm}
+)
+VERBS: Mapping[str, str] = MappingProxyType(
+    {
+        "all_gather": "all-gathers",
+        "reduce_scatter": "reduce-scatters",
+        "all_reduce": "all-reduces",
+        "all_to_all": "exchanges by all-to-all",
+        "send": "sends",
+        "load": "loads",
+    }
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Step:
+    """A step of a derivation: its kind, what it says in words, its claim and further claims made
+    with it, what they are compared with, and the name of what is derived.
+
+    `kind` is computation, communication, load, implied, mesh, split, best, capacity or threshold;
+    of recomputation fits, frees, bound or closed_form. `part` says of which pass, link or stage.
+    """
+
+    kind: str
+    words: str
+    claim: sp.Rel
+    check: Check
+    name: str
+    part: tuple[str, ...] = ()
+    also: tuple[sp.Rel, ...] = ()
+
+    @property
+    def claims(self) -> tuple[sp.Rel, ...]:
+        """The claim, and what else is claimed with it."""
+        return (self.claim, *self.also)
+
+    @property
+    def latex(self) -> str:
+        """The claim as TeX, without delimiters."""
+        return r" \quad\text{and}\quad ".join(tex.tex(claim) for claim in self.claims)
+
+    @property
+    def text(self) -> str:
+        """The claim as plain text."""
+        return " and ".join(tex.text(claim) for claim in self.claims)
+
+    def with_claim(self, claim: sp.Rel) -> Step:
+        """The same step with the claim an author prefers; to be proved before it is printed."""
+        return replace(self, claim=claim)
+
+    def __str__(self) -> str:
+        return f"{self.words}:\n    {self.text}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex}$"
+
+
+class ProvedSteps(tuple[Step, ...]):
+    """Steps in order, each proved when it was put here; shown in full in a terminal and as
+    mathematics in a notebook."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{place}. {step}" for place, step in enumerate(self, 1))
+
+    def _repr_markdown_(self) -> str:
+        parts = (f"{n}. {s.words}:\n\n   $$\n   {s.latex}\n   $$\n" for n, s in enumerate(self, 1))
+        return "\n".join(parts)
+
+
+@lru_cache(maxsize=512)
+def prove(step: Step) -> str:
+    """How the claim of a step was proved: "symbolically", "at points", "on both sides", or, for the
+    load of a limit, "by the step model".
+
+    Raises ProofError naming what is derived, the step and where it can a point at which the claim
+    fails.
+    """
+    if not isinstance(step, Step):
+        raise DeriveError(f"expected a step of a derivation, found {quoted(step)}")
+    return step.check.proved(step.claims, f"{step.name}, {step.kind}")
+
+
+def proved_steps(steps: Iterable[Step]) -> ProvedSteps:
+    """The steps, each proved; raises ProofError where one does not hold (a bug, never input)."""
+    every = ProvedSteps(steps)
+    for step in every:
+        prove(step)
+    return every
+
+
+def steps(
+    subject: Subject,
+    asked: sp.Expr,
+    assumptions: Assumptions | str = DEFAULT,
+    *,
+    fixed: Iterable[sp.Symbol] = (),
+    **changes: object,
+) -> ProvedSteps:
+    """The derivation of `threshold(subject, asked)`, of a strategy for the pass that binds, each
+    step proved; it takes what `threshold` takes.
+
+    Raises what `threshold` raises, and ProofError where a step does not hold (a bug, never input).
+    """
+    return derived(threshold(subject, asked, assumptions, fixed=fixed, **changes))
+
+
+def derived(of_what: Threshold) -> ProvedSteps:
+    """The derivation of a threshold, each step proved."""
+    return proved_steps([*_steps_to_loads(of_what), _threshold_step(of_what)])
+
+
+def _steps_to_loads(given: Threshold) -> list[Step]:
+    need = given.requirement
+    if need.loads[0].links == (CAPACITY,):
+        state = need.loads[0].total * v.M_hbm
+        claim = sp.Le(state, v.M_hbm)
+        return [_step(given, "capacity", _sentence(need.claim), claim, Same(state, v.M_hbm))]
+    if not isinstance(given.subject, Strategy):
+        words = f"{_sentence(need.claim)} where this load is at most 1"
+        return [
+            _step(
+                given, "load", words, sp.Le(load.total, 1, evaluate=False),
+                Same(load.total, sp.S.One, "by the step model"),
+            )
+            for load in given.state.loads
+        ]  # fmt: skip
+    made: list[Step] = []
+    binding = _binding_passes(given, given.subject)
+    for cost in binding:
+        made.append(_computation_step(given, cost))
+        made += [_communication_step(given, cost, traffic) for traffic in cost.traffic]
+        made += [_load_step(given, cost, traffic) for traffic in cost.traffic]
+    made += _implied_steps(given, given.subject, binding)
+    for symbol, degree in given.state.given:
+        words = f"The mesh axes multiply to the chips, so {symbol} follows"
+        claim = _equation(symbol, degree)
+        made.append(_step(given, "mesh", words, claim, MeshProduct(need.chips)))
+    if given.state.free is not None:
+        made += _split_steps(given, given.state.free)
+    return made
+
+
+def _step(
+    given: Threshold, kind: str, words: str, claim: sp.Rel, check: Check, *part: str
+) -> Step:
+    return Step(kind, words, claim, check, given.requirement.name, part)
+
+
+def _computation_step(given: Threshold, cost: TimedPass) -> Step:
+    words = f"A chip computes its share of the {cost.name} pass in"
+    claim = _equation(v.T_math, cost.seconds)
+    return _step(given, "computation", words, claim, _times(cost), cost.name)
+
+
+def _communication_step(given: Threshold, cost: TimedPass, traffic: Traffic) -> Step:
+    words = f"Over {_link(traffic.link)} it {_listed(traffic.moves)}, in"
+    claim = _equation(time_of(traffic.link), traffic.seconds)
+    check = _times(cost, traffic)
+    return _step(given, "communication", words, claim, check, cost.name, traffic.link)
+
+
+def _load_step(given: Threshold, cost: TimedPass, traffic: Traffic) -> Step:
+    constants = _constants(given.assumptions, traffic)
+    words = (
+        f"With {constants}, the time over {_link(traffic.link)} is this share of the computation"
+    )
+    claim = _equation(time_of(traffic.link) / v.T_math, in_alpha(traffic.load, given.question))
+    check = _times(cost, traffic, given.assumptions)
+    return _step(given, "load", words, claim, check, cost.name, traffic.link)
+
+
+def _implied_steps(
+    given: Threshold, strategy: Strategy, binding: list[TimedPass]
+) -> list[Step]:
+    """That the passes left out ask no more than the binding ones, load by load."""
+    loads = {traffic.link: traffic.load for cost in binding for traffic in cost.traffic}
+    made = []
+    for cost in timed_passes(strategy, given.assumptions):
+        if cost in binding:
+            continue
+        for traffic in cost.traffic:
+            ratio = traffic.load / loads[traffic.link]
+            asks = "the same" if ratio == 1 else "less"
+            words = (
+                f"The {cost.name} pass asks {asks} over {_link(traffic.link)}; its share there is"
+            )
+            share = ratio * in_alpha(loads[traffic.link])
+            at_least: tuple[sp.Expr, ...] = (loads[traffic.link],)
+            if not isinstance(ratio, sp.Rational):  # sums: less term by term
+                share, at_least = traffic.load, ()
+            claim = _equation(time_of(traffic.link) / v.T_math, share)
+            check = replace(_times(cost, traffic, given.assumptions), at_least=at_least)
+            made.append(_step(given, "implied", words, claim, check, cost.name, traffic.link))
+    return made
+
+
+def _split_steps(given: Threshold, free: sp.Symbol) -> list[Step]:
+    made = []
+    for split in given.splits:
+        why = (
+            "The sum of the loads is least where its derivative is zero"
+            if split.summed
+            else "The larger of the two loads is least where they are equal"
+        )
+        part = ("+".join(split.passes), "+".join(split.links))
+        check = BestSplit(free, split.loads, split.summed)
+        made.append(_step(given, "split", why, _equation(free, split.at), check, *part))
+        total = _load_at_split(given, split)
+        claim = _equation(v.T_comms / v.T_math, in_alpha(total, given.question))
+        words = "There " + ("the sum is" if split.summed else "each of them is")
+        at = {free: split.at.xreplace({v.alpha: v.C / v.W})}
+        here = AtSplit(tuple(load.xreplace(at) for load in split.loads), split.summed)
+        made.append(_step(given, "best", words, claim, here, *part))
+    return made
+
+
+def _load_at_split(given: Threshold, split: Split) -> sp.Expr:
+    """The load at the best split: the sum, or the first of equals."""
+    in_terms = {v.C: v.alpha * v.W}
+    at = {split.symbol: split.at.xreplace(in_terms)}
+    here = [load.xreplace(in_terms).xreplace(at) for load in split.loads]
+    total = sp.powsimp(sp.Add(*here) if split.summed else here[0])
+    if {v.C, v.W} & given.question.symbols or v.W in total.free_symbols:
+        return total.xreplace({v.alpha: v.C / v.W})
+    return total
+
+
+def _threshold_step(given: Threshold) -> Step:
+    need, what = given.requirement, given.question
+    words = f"{_sentence(need.claim)} if and only if"
+    loads = tuple(load.total for load in need.loads)
+    check = Separation(loads, what, given.state.given, given.state.free)
+    if need.definitions:
+        (load,) = given.state.loads
+        reached = sp.simplify(load.total.xreplace({given.symbol: given.closed_form}))
+        words = f"Solved for {given.symbol}; there the load is {tex.text(reached)}"
+    elif need.loads[0].links == (CAPACITY,):
+        words = "It fits if and only if"
+    if given.provided:
+        side = " and ".join(map(tex.text, given.provided))
+        words = f"Provided {side}, {words[0].lower()}{words[1:]}"
+    first, *rest = given.relations
+    return Step("threshold", words, first, check, need.name, also=tuple(rest))
+
+
+def _binding_passes(given: Threshold, strategy: Strategy) -> list[TimedPass]:
+    """The passes that the bounds rest on, one of those that bind alike."""
+    named = {name for split in given.splits for name in split.passes}
+    for load in compute_bound(strategy, given.assumptions).loads:
+        if not named & set(load.passes):
+            named.add(load.passes[0])
+    return [cost for cost in timed_passes(strategy, given.assumptions) if cost.name in named]
+
+
+def _times(
+    cost: TimedPass, traffic: Traffic | None = None, assumptions: Assumptions | None = None
+) -> Times:
+    """The declared times of a pass and of its traffic over a link, and the constants in a load."""
+    times = [(v.T_math, cost.seconds)]
+    if traffic is not None:
+        times.append((time_of(traffic.link), traffic.seconds))
+    constants = () if assumptions is None else tuple(assumptions.elements.items())
+    return Times(tuple(times), constants)
+
+
+def time_of(link: str) -> sp.Symbol:
+    """The symbol of the time over a link."""
+    return TIMES.get(link, v.T_comms)
+
+
+def _sentence(claim: str) -> str:
+    return f"{claim[0].upper()}{claim[1:]}"
+
+
+def _equation(left: sp.Expr, right: sp.Expr) -> sp.Rel:
+    # Unevaluated: SymPy would try to decide the equation, which takes longer than to prove it.
+    return sp.Eq(left, right, evaluate=False)
+
+
+def _link(link: str) -> str:
+    if link in LINK_WORDS:
+        return LINK_WORDS[link]
+    return f"mesh axis {link}" if len(link) == 1 else f"mesh axes {' and '.join(link)}"
+
+
+def _listed(moves: tuple[Move, ...]) -> str:
+    """What is done to which tensors: "all-gathers `In` and reduce-scatters `Out`"."""
+    kinds: dict[str, list[str]] = {}
+    for move in moves:
+        kinds.setdefault(VERBS[move.collective], []).append(f"`{move.tensor}`")
+    return " and ".join(f"{verb} {_joined(tensors)}" for verb, tensors in kinds.items())
+
+
+def _joined(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _constants(assumptions: Assumptions, traffic: Traffic) -> str:
+    """The constants that the time holds, with their values."""
+    names = {v.fma: "FLOP per multiply-add", v.e: "bytes per element", v.e_g: "bytes per gradient"}
+    used = {v.fma} | traffic.seconds.free_symbols
+    values = assumptions.elements
+    return _joined([f"{values[s]} {name}" for s, name in names.items() if s in used & set(values)])

@@ -1,0 +1,151 @@
+"""Which network a strategy runs over on a chip: what the chip has, what is refused, what is noted.
+
+The assumption `network` is "chip" where it is left to the chip: a torus where the chip has one or
+none is named; else the switches of a node, where the chips that are given are a divisor of it; else
+whole nodes; else one chip in each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import sympy as sp
+
+from derive.cost.assumptions import Assumptions
+from derive.cost.load import needs_network
+from derive.cost.network import HAS, TORUS_AXES
+from derive.cost.strategies import Strategy
+from derive.facts import Chip
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
+from derive.notation.printed import shown
+from derive.solve.question import STATE, Question, Subject
+from derive.solve.values import Giver, Values, given_facts, typed_values
+
+OTHERS: Mapping[str, str] = {
+    "two-level": "over whole nodes, each left by {n_node} links of {W_dcn}",
+    "egress": "with one chip in each node, over its own link of {W_dcn}",
+}
+
+
+def suited(
+    subject: Subject,
+    asked: Question,
+    assumptions: Assumptions,
+    givers: Iterable[Giver],
+    values: Mapping[str, object],
+) -> Assumptions:
+    """The assumptions with the network that the chip has, where they leave it to the chip.
+
+    Raises DeriveError, naming what works, for a chip without the link that is asked for, for the
+    bandwidth of a link that the network does not have, and for more torus axes than there are.
+    """
+    if not isinstance(subject, Strategy) or asked.symbols & STATE or not needs_network(subject):
+        return assumptions
+    chip = _chip(givers)
+    typed = typed_values(values)
+    name = assumptions.network
+    if name == "chip":
+        name = _of_chip(chip, subject, asked, {**given_facts(givers, assumptions), **typed})
+    _check_links(name, assumptions.network, chip, typed)
+    if name == "torus" and chip is not None and chip.has("torus_axes"):
+        _check_torus_axes(chip, subject, asked, typed)
+    return assumptions if name == "torus" else replace(assumptions, network=name)
+
+
+def link_notes(
+    before: Assumptions, after: Assumptions, givers: Iterable[Giver], values: Mapping[str, object]
+) -> list[str]:
+    """What is to be said of the links of an answer: a rate that looks like that of both ways, and
+    that the chips given do not fit a node."""
+    chip, typed = _chip(givers), typed_values(values)
+    notes = []
+    if chip is not None and v.W_node in typed and chip.has("scaleup"):
+        own = chip.quantity("scaleup")
+        if typed[v.W_node].value == 2 * own.value:
+            notes.append(
+                f"W_node is one-way, and {shown(typed[v.W_node].value, own.unit)} is twice the "
+                f"{shown(own.value, own.unit)} of {chip.name}: the figure for both ways?"
+            )
+    if before.network == "chip" and after.network in OTHERS and chip is not None:
+        node = {**given_facts(givers, before), **typed}[v.n_node].value
+        inside = "are more than one node" if after.network == "two-level" else "do not divide nodes"
+        notes.append(f"the chips given {inside} of {node}: network {after.network}")
+    return notes
+
+
+def other_networks(
+    assumptions: Assumptions, givers: Iterable[Giver], values: Mapping[str, object]
+) -> Iterable[tuple[Assumptions, str]]:
+    """What else a chip with nodes can run over, each with words for it."""
+    known = {**given_facts(givers, assumptions), **typed_values(values)}
+    if v.W_dcn not in known or v.n_node not in known:
+        return
+    told = {s.name: shown(known[s].value, known[s].unit) for s in (v.n_node, v.W_dcn)}
+    told["n_node"] = str(known[v.n_node].value)
+    for name, words in OTHERS.items():
+        yield replace(assumptions, network=name), words.format(**told)
+
+
+def _chip(givers: Iterable[Giver]) -> Chip | None:
+    return next((giver for giver in givers if isinstance(giver, Chip)), None)
+
+
+def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Values) -> str:
+    if chip is None or chip.has("ici_axis") or not chip.has("scaleup"):
+        return "torus"
+    size = _chips_given(strategy, asked, known)
+    node = known[v.n_node].value if v.n_node in known else None
+    if size is None or node is None or (node / size).is_integer:
+        return "node"
+    return "two-level" if (size / node).is_integer else "egress"
+
+
+def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr | None:
+    """The chips of the mesh, where they are given."""
+    if v.N in known and v.N not in asked.symbols:
+        return known[v.N].value
+    if asked.main in strategy.mesh or not all(axis in known for axis in strategy.mesh):
+        return None
+    return sp.Mul(*(known[axis].value for axis in strategy.mesh))
+
+
+def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> None:
+    fact, bandwidth = HAS[name]
+    who = chip.name if chip is not None else "the network"
+    for symbol in (v.W, v.W_node):
+        if symbol not in typed or symbol == bandwidth:
+            continue
+        if symbol == v.W and name != "torus":
+            lacks = f"{who} has no torus" if chip and not chip.has("ici_axis") else f"not of {name}"
+            raise DeriveError(
+                f"W is the bandwidth of a torus axis, both ways added: {lacks}; set {bandwidth}, "
+                "which is one-way"
+            )
+        if symbol == v.W_node and name == "torus":
+            raise DeriveError(
+                f"W_node is the one-way link into the switches of a node, and {who} is taken as a "
+                "torus: set W, bidirectional per axis, or choose the network node"
+            )
+    if chosen == "chip" or chip is None or chip.has(fact) or bandwidth in typed:
+        return
+    if name == "torus" and v.alpha in typed:
+        return
+    works = [other for other, (key, _) in HAS.items() if chip.has(key)]
+    hint = f"the network {' or '.join(works[:2])} works" if works else f"set {bandwidth}"
+    raise DeriveError(f"{chip.name} has no link for the network {name} ({bandwidth}); {hint}")
+
+
+def _check_torus_axes(chip: Chip, strategy: Strategy, asked: Question, typed: Values) -> None:
+    symbols = [TORUS_AXES[axis.name] for axis in strategy.mesh if axis.name in TORUS_AXES]
+    if asked.symbols & set(symbols):
+        return
+    axes = [typed[symbol].value if symbol in typed else sp.S.One for symbol in symbols]
+    there = chip.quantity("torus_axes").value
+    if sum(axes) > there:
+        told = " + ".join(symbol.name for symbol in symbols)
+        raise DeriveError(
+            f"{told} = {' + '.join(map(str, axes))} torus axes, and {chip.name} has {there}: mesh "
+            "axes that share links share their bandwidth"
+        )

@@ -89,7 +89,9 @@ def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
     )
 
 
-def _laid_out(tensor: Tensor, rules: Sequence[Rule], parameter: bool, state: bool = False) -> Tensor:
+def _laid_out(
+    tensor: Tensor, rules: Sequence[Rule], parameter: bool, state: bool = False
+) -> Tensor:
     split = tensor.split
     used = {*tensor.axes}
     for rule in rules:

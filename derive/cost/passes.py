@@ -113,7 +113,9 @@ class _Lines(Pass):
             self.function(line)
             return
         for right, branch in zip(line.rights, line.branches, strict=True):
-            self.multiply([(self.block[line.left], self.block[right], line.share)], self.block[branch])
+            self.multiply(
+                [(self.block[line.left], self.block[right], line.share)], self.block[branch]
+            )
         if len(line.rights) > 1:
             branches = [self.block[name] for name in line.branches]
             self.apply("*", branches, self.block[line.result])
@@ -201,7 +203,9 @@ class _Backward(_Lines):
             else:
                 applied += [(line, i) for i, n in enumerate(line.operands) if n == name]
         count = bool(terms) + len(applied)
-        parts = [result.named(f"{result.name}+{i}") for i in range(count)] if count > 1 else [result]
+        parts = (
+            [result.named(f"{result.name}+{i}") for i in range(count)] if count > 1 else [result]
+        )
         for part, (line, place) in zip(parts, applied, strict=False):
             self._applied(line, place, part)
         if terms:

@@ -22,7 +22,6 @@ from derive.notation.errors import DeriveError, ShardingError, nearest, quoted, 
 from derive.notation.symbols import mesh_axis, vocabulary
 
 LONGEST = 4000  # characters of a block
-LONGEST_STATEMENT = 600
 MOST_LINES = 64
 LONGEST_NAME = 24
 PARAMETER = re.compile(r"W(_\w*)?\Z", re.ASCII)
@@ -64,8 +63,6 @@ def _statements(text: str) -> list[str]:
         else:
             statements.append(stripped)
         goes_on = stripped.endswith(_JOINS)
-    if len(statements) > MOST_LINES:
-        raise ShardingError(f"a block has at most {MOST_LINES} lines, found {len(statements)}")
     return statements or [""]
 
 
@@ -111,7 +108,9 @@ class _Reading:
                 if cursor.flag("causal"):
                     share *= HALF
             elif cursor.peek() is None:
-                raise ShardingError("expected '-> Out[...]' at the end: the result must be declared")
+                raise ShardingError(
+                    "expected '-> Out[...]' at the end: the result must be declared"
+                )
             left = self.product(left, rights, declared, share, hidden, place)
         if cursor.peek() is not None:
             raise ShardingError(f"expected '.', '->' or the end, found {cursor.told()}")
@@ -197,7 +196,9 @@ class _Reading:
         cursor.end()
         if sign == "->":
             if len(result.dims) != len(operand.dims):
-                raise ShardingError(f"{result}: expected {len(operand.dims)} dimensions, as {operand}")
+                raise ShardingError(
+                    f"{result}: expected {len(operand.dims)} dimensions, as {operand}"
+                )
             self.add(FunctionLine("view", (operand.name,), result.name), result)
             return
         function = "route" if len(result.dims) > len(operand.dims) else "combine"
@@ -221,6 +222,8 @@ class _Reading:
             raise ShardingError(f"{result.name} is used before it is made; make it on a line above")
 
     def add(self, line: Line, result: Tensor) -> None:
+        if len(self.lines) == MOST_LINES:
+            raise ShardingError(f"a block has at most {MOST_LINES} products and functions")
         self.tensors[result.name] = result
         self.results.add(result.name)
         self.lines.append(line)
@@ -236,21 +239,18 @@ class _Reading:
         for name in names:
             if name in self.results:
                 raise ShardingError(f"parameter {name} is made by a line; a parameter is given")
-            if any(isinstance(line, ProductLine) and not line.share and line.left == name for line in self.lines):
+        read = Block(tuple(self.lines), tuple(self.tensors.values()), tuple(names))
+        for name in names:
+            if name in read.looked_up:
                 raise ShardingError(f"parameter {name} is the rows of a look-up, which come in")
-        made = Block(tuple(self.lines), tuple(self.tensors.values()), tuple(names))
-        check_names(made)
-        return made
+        check_names(read)
+        return read
 
 
 class _Cursor:
     """A cursor over the tokens of one statement."""
 
     def __init__(self, text: str) -> None:
-        if len(text) > LONGEST_STATEMENT:
-            raise ShardingError(
-                f"a sharding has at most {LONGEST_STATEMENT} characters, found {len(text)}"
-            )
         self.tokens: list[str] = []
         self.at = 0
         place, stripped = 0, text.rstrip()
@@ -289,7 +289,9 @@ class _Cursor:
         if self.peek() != "(":
             return False
         if self.peek(1) != name or self.peek(2) != ")":
-            raise ShardingError(f"expected ({name}) or the end, found {quoted(self.peek(1) or '(')}")
+            raise ShardingError(
+                f"expected ({name}) or the end, found {quoted(self.peek(1) or '(')}"
+            )
         self.at += 3
         return True
 

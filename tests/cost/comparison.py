@@ -137,8 +137,11 @@ def keep_one(
         return WIDE * (kept.size // devices)
     if saved.statistics:  # the image of a gate, which the machine has by the function's result
         lines = (line for line in read.lines if isinstance(line, FunctionLine))
-        (name,) = (n.result for n in lines if n.function[1:] and n.operands[0] == tensor.name
-                   and n.function[-1] == "*")
+        (name,) = (
+            n.result
+            for n in lines
+            if n.function[1:] and n.operands[0] == tensor.name and n.function[-1] == "*"
+        )
         return ELEMENT * (forward.statistics[name].size // devices)
     shards = forward.held(tensor)
     backward.put(tensor, shards)

@@ -23,7 +23,11 @@ def is_exact(block: Block) -> bool:
 
 
 def einsum(
-    left: np.ndarray, a: tuple[str, ...], right: np.ndarray, b: tuple[str, ...], out: tuple[str, ...]
+    left: np.ndarray,
+    a: tuple[str, ...],
+    right: np.ndarray,
+    b: tuple[str, ...],
+    out: tuple[str, ...],
 ) -> np.ndarray:
     """The product of two arrays whose dimensions have names."""
     number = {dim: place for place, dim in enumerate(dict.fromkeys((*a, *b)))}

@@ -12,7 +12,7 @@ from derive.cost.reader import block
 from derive.cost.transformer import BLOCKS
 
 AXES = ("X", "Y", "Z")
-NAMED_AXES = ("X", "dp", "cp_1", "tp")
+NAMED_AXES = ("X", "a", "cp_1", "t")
 
 # Each layer: the input, then for each product its weight and its result, as names and dimensions.
 LAYERS: dict[str, tuple[str, list[tuple[str, str]]]] = {

@@ -264,7 +264,7 @@ def test_blocks_by_hand() -> None:
 
 @pytest.mark.parametrize("layout", [(("X", "Z"), ("Y",)), ((), ("Z", "X")), (("Y",), ()), ((), ())])
 def test_all_devices_at_once_hold_what_each_of_them_does(
-    layout: tuple[tuple[str, ...], ...]
+    layout: tuple[tuple[str, ...], ...],
 ) -> None:
     mesh = Mesh({"X": 2, "Y": 2, "Z": 3})
     whole = np.arange(12 * 24).reshape(12, 24)

@@ -27,7 +27,7 @@ from types import MappingProxyType
 
 import sympy as sp
 
-from derive.cost.tensor import Tensor
+from derive.cost.tensor import Tensor, latex_name
 from derive.notation.errors import ShardingError
 from derive.notation.symbols import find
 
@@ -159,13 +159,15 @@ class Block:
 
     @cached_property
     def same_length(self) -> dict[sp.Symbol, sp.Symbol]:
-        """Dimensions that are another one under a new name, as views have it."""
-        same: dict[sp.Symbol, sp.Symbol] = {}
+        """Dimensions that are another one under a new name, as views have it, and that other one:
+        of all that are alike, the first to appear."""
+        alike = {dim: dim for dim in self.dims}
         for line in self.lines:
             if isinstance(line, FunctionLine) and line.function == "view":
-                pairs = zip(self[line.result].dims, self[line.operands[0]].dims, strict=True)
-                same |= {find(new): find(old) for new, old in pairs if new != old}
-        return same
+                for pair in zip(self[line.operands[0]].dims, self[line.result].dims, strict=True):
+                    first, other = sorted((alike[dim] for dim in pair), key=self.dims.index)
+                    alike = {dim: first if to == other else to for dim, to in alike.items()}
+        return {find(dim): find(first) for dim, first in alike.items() if dim != first}
 
     @property
     def mesh(self) -> tuple[str, ...]:
@@ -191,7 +193,14 @@ class Block:
         return r" ;\; ".join(self._statements(lambda t: t.latex, *marks, hide=True))
 
     def _statements(
-        self, shown: object, dot: str, star: str, arrow: str, at: str, route: str, hide: bool = False
+        self,
+        shown: object,
+        dot: str,
+        star: str,
+        arrow: str,
+        at: str,
+        route: str,
+        hide: bool = False,
     ) -> list[str]:
         """The lines as text, a chain of products as one."""
         assert callable(shown)
@@ -200,9 +209,12 @@ class Block:
 
         def mention(name: str) -> str:
             if name in seen:
-                return name.replace("_", r"\_") if hide else name
+                return latex_name(name) if hide else name
             seen.add(name)
             return str(shown(self[name]))
+
+        def mark(word: str) -> str:
+            return rf"\ \text{{({word})}}" if hide else f" ({word})"
 
         before: Line | None = None
         for line in self.lines:
@@ -216,7 +228,7 @@ class Block:
                 inferred = inferred_result(self[line.left], self[line.rights[0]], line.result)
                 if not hide or last or result != inferred:
                     head += arrow + str(shown(result))
-                statements.append(head + (" (causal)" if 0 < line.share < 1 else ""))
+                statements.append(head + (mark("causal") if 0 < line.share < 1 else ""))
             else:
                 names = list(map(mention, line.operands))
                 seen.add(line.result)
@@ -230,9 +242,12 @@ class Block:
                     text = f"{names[0]} + {names[1]}" if name == "+" else star.join(names)
                     text += f"{arrow}{result}"
                 else:
-                    inner = f"{name.removesuffix('*')}({names[0]})"
+                    word = name.removesuffix("*")
+                    inner = (
+                        rf"\operatorname{{{word}}}({names[0]})" if hide else f"{word}({names[0]})"
+                    )
                     text = star.join([inner, *names[1:]]) + f"{arrow}{result}"
-                statements.append(text + (" (fused)" if line.fused else ""))
+                statements.append(text + (mark("fused") if line.fused else ""))
             before = line
         return statements
 

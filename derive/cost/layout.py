@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from derive.cost.block import Block, with_layouts
-from derive.cost.reader import axis_names
+from derive.cost.reader import axis_names, dimensions
 from derive.cost.tensor import Tensor
 from derive.notation.errors import ShardingError, nearest, quoted
 
 LONGEST = 600
 KINDS = ("weights", "activations", "optimizer", "ring")
-_RULE = re.compile(r"([A-Za-z_]\w*):([A-Za-z_]\w*)(?:\(([\w, ]*)\))?\Z", re.ASCII)
+_RULE = re.compile(r"([A-Za-z_]\w*):([A-Za-z_]\w*)(?:\(([\w ]+(?:,[\w ]+)*)\))?\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ def rules_of(text: str) -> tuple[Rule, ...]:
     for word in re.split(r"\s+(?![^(]*\))", text.strip()):
         match = _RULE.match(word)
         if match is None:
-            raise ShardingError(f"layout: expected a rule such as B:X or D:dp(weights), found {quoted(word)}")
+            raise ShardingError(
+                f"layout: expected a rule such as B:X or D:dp(weights), found {quoted(word)}"
+            )
         dim, axis, only = match.groups()
         if len(axis) > 1 and axis.isupper():
             raise ShardingError(
@@ -63,7 +65,8 @@ def rules_of(text: str) -> tuple[Rule, ...]:
                 f"{axis.lower()}"
             )
         axis_names(axis, "layout")
-        rules.append(Rule(dim, axis, tuple(x.strip() for x in only.split(",") if x.strip()) if only else ()))
+        kinds = tuple(kind.strip() for kind in only.split(",")) if only else ()
+        rules.append(Rule(dim, axis, kinds))
     return tuple(rules)
 
 
@@ -73,11 +76,11 @@ def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
     Axes that are typed in the block stay before those of the rules. Raises ShardingError for a rule
     that names no dimension, no tensor or no kind of tensor of the block, offering the nearest.
     """
-    rules = rules_of(layout) if isinstance(layout, str) else tuple(layout)
+    rules = tuple(layout) if isinstance(layout, (list, tuple)) else rules_of(layout)
     for rule in rules:
         _check(rule, block)
     tensors = [_laid_out(t, rules, t.name in block.parameters) for t in block.tensors]
-    states = [_laid_out(block[name], rules, True, state=True) for name in block.parameters]
+    states = [_laid_out(block.state_of(n), rules, True, state=True) for n in block.parameters]
     rings = tuple((rule.dim, rule.axis) for rule in rules if "ring" in rule.only)
     return replace(
         with_layouts(block, tensors),
@@ -86,7 +89,9 @@ def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
     )
 
 
-def _laid_out(tensor: Tensor, rules: Sequence[Rule], parameter: bool, state: bool = False) -> Tensor:
+def _laid_out(
+    tensor: Tensor, rules: Sequence[Rule], parameter: bool, state: bool = False
+) -> Tensor:
     split = tensor.split
     used = {*tensor.axes}
     for rule in rules:
@@ -102,9 +107,21 @@ def _check(rule: Rule, block: Block) -> None:
         close = nearest(rule.dim, dims)
         hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(dims)}"
         raise ShardingError(f"layout {rule}: the block has no dimension {quoted(rule.dim)}; {hint}")
+    if f"{rule.dim}_{rule.axis}" in dimensions():
+        raise ShardingError(
+            f"layout {rule}: {rule.dim}_{rule.axis} is a dimension; give the axis another name"
+        )
     names = [tensor.name for tensor in block.tensors]
     for name in rule.only:
         if name not in (*KINDS, *names):
             close = nearest(name, (*KINDS, *names))
             hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
             raise ShardingError(f"layout {rule}: the block has no tensor {quoted(name)}; {hint}")
+    having = [tensor for tensor in block.tensors if rule.dim in tensor.dims]
+    parameters = block.parameters
+    if not any(rule.holds_for(t, t.name in parameters, t.name in parameters) for t in having):
+        names = [tensor.name for tensor in having]
+        raise ShardingError(
+            f"layout {rule}: no tensor that it speaks of has the dimension {rule.dim}, which "
+            f"{', '.join(names)} have"
+        )

@@ -25,7 +25,7 @@ from derive.cost.program import (
     pass_of,
 )
 from derive.cost.reshard import reshard
-from derive.cost.rules import Pass, Term
+from derive.cost.rules import Pass, Term, whole_name
 from derive.cost.tensor import Tensor
 from derive.notation.symbols import e, e_32, find
 
@@ -113,7 +113,9 @@ class _Lines(Pass):
             self.function(line)
             return
         for right, branch in zip(line.rights, line.branches, strict=True):
-            self.multiply([(self.block[line.left], self.block[right], line.share)], self.block[branch])
+            self.multiply(
+                [(self.block[line.left], self.block[right], line.share)], self.block[branch]
+            )
         if len(line.rights) > 1:
             branches = [self.block[name] for name in line.branches]
             self.apply("*", branches, self.block[line.result])
@@ -173,35 +175,23 @@ class _Backward(_Lines):
                 yield from (n for n in line.operands if isinstance(self.makers.get(n), ProductLine))
 
     def run(self) -> None:
-        left_over = {
-            name: [line for line in self.block.lines if name in line.operands]
-            for name in self.block.parameters
-        }
+        left_over = dict.fromkeys(self.block.parameters)
         for name in reversed(self.order):
-            if name in self.block.looked_up:
-                self._parameters(name, left_over)
-                continue
-            if name not in self.block.outputs:
-                self._gradient(name)
-            self._parameters(name, left_over)
-
-    def _parameters(self, name: str, left_over: dict[str, list[Line]]) -> None:
-        """The gradients of the parameters that no earlier line than those of `name` uses."""
-        for line in self.block.lines:
-            if name not in line.operands:
-                continue
-            for parameter in (n for n in line.operands if n in left_over):
-                uses = left_over[parameter]
-                if uses[0] is not line:
-                    continue
-                terms = [term for use in uses for term in self._terms(use, parameter)]
+            if name not in (*self.block.outputs, *self.block.looked_up):
+                self._gradient(name, gradient(self.block[name]))
+            for parameter in [n for n in left_over if self._used_first_with(name, n)]:
                 del left_over[parameter]
-                state = self.block.state_of(parameter)
-                self.multiply(terms, gradient(state))
+                self._gradient(parameter, gradient(self.block.state_of(parameter)))
+        for parameter in left_over:  # no line uses them with an activation first
+            self._gradient(parameter, gradient(self.block.state_of(parameter)))
 
-    def _gradient(self, name: str) -> None:
-        """The gradient of an activation: what each line that uses it contributes, added up."""
-        result = gradient(self.block[name])
+    def _used_first_with(self, name: str, parameter: str) -> bool:
+        """Whether the first line that uses a parameter uses the activation `name`, too."""
+        first = next(line for line in self.block.lines if parameter in line.operands)
+        return name in first.operands
+
+    def _gradient(self, name: str, result: Tensor) -> None:
+        """The gradient of a tensor: what each line that uses it contributes, added up."""
         terms: list[Term] = []
         applied: list[tuple[FunctionLine, int]] = []
         for line in self.block.lines:
@@ -213,7 +203,9 @@ class _Backward(_Lines):
             else:
                 applied += [(line, i) for i, n in enumerate(line.operands) if n == name]
         count = bool(terms) + len(applied)
-        parts = [result.named(f"{result.name}+{i}") for i in range(count)] if count > 1 else [result]
+        parts = (
+            [result.named(f"{result.name}+{i}") for i in range(count)] if count > 1 else [result]
+        )
         for part, (line, place) in zip(parts, applied, strict=False):
             self._applied(line, place, part)
         if terms:
@@ -237,9 +229,10 @@ class _Backward(_Lines):
 
     def _factor(self, line: ProductLine, name: str) -> None:
         """The gradient of a factor of a gated result."""
-        others = [self._available(other) for other in line.branches if other != name]
-        operands = [gradient(self.block[line.result]), *others]
-        self.apply("*", [self.fetch(t) for t in operands], gradient(self.block[name]), wrt=0)
+        factors = [self._available(factor) for factor in line.branches]
+        operands = [self.fetch(t) for t in (gradient(self.block[line.result]), *factors)]
+        place = line.branches.index(name)
+        self.apply("*", operands, gradient(self.block[name]), wrt=place)
 
     def _applied(self, line: FunctionLine, place: int, part: Tensor) -> None:
         """What a function contributes to the gradient of its operand at `place`."""
@@ -270,20 +263,29 @@ class _Backward(_Lines):
             yield replace(one, bytes=one.bytes.xreplace(self.block.same_length))
 
     def _saved(self) -> Iterator[Saved]:
-        for name in self.order:
+        own = {self.block[name] for name in self.block.parameters}
+        for name in (*self.order, *self.block.parameters):
             for tensor in self.fetched:
-                if tensor.name == name:
-                    yield Saved(tensor, self.element(tensor) * elements(tensor))
+                if tensor.name == name and tensor not in own:
+                    looked_up = name in self.block.looked_up
+                    size = e_32 * _rows(tensor) if looked_up else e * elements(tensor)
+                    yield Saved(tensor, size)
             line = self.makers.get(name)
             if not isinstance(line, FunctionLine):
                 continue
-            function, result = FUNCTIONS[line.function], self.block[name]
+            function = FUNCTIONS[line.function]
+            where, local = _places(line, self.block)
             if line.fused and self.fused and function.statistics:
-                rows = elements(result) / find(result.dims[-1])
-                yield Saved(result, function.statistics * e_32 * rows, statistics=True)
+                yield Saved(local, function.statistics * e_32 * _rows(local), statistics=True)
             for place in () if self.fused else function.also:
-                operand = self.block[line.operands[place]]
+                operand = self.block[line.operands[place]].laid_out(where)
                 yield Saved(operand, e * elements(operand), statistics=True)
+
+
+def _rows(tensor: Tensor) -> sp.Expr:
+    """The rows of a tensor on a device, one for each of its last dimension."""
+    last = tensor.dims[-1]
+    return elements(tensor, without=tensor.axes_of(last)) / find(last)
 
 
 def _places(line: FunctionLine, block: Block) -> tuple[dict[str, tuple[str, ...]], Tensor]:
@@ -309,7 +311,7 @@ def _scheduled(steps: Sequence[Operation], block: Block) -> tuple[Operation, ...
     products = [step for step in steps if isinstance(step, Multiplied) and not step.again]
     touched = {
         step.result.name: {
-            _base(tensor.name)
+            whole_name(tensor.name)
             for pair in step.pairs
             for tensor in (pair.left, pair.right, step.result)
         }
@@ -320,7 +322,7 @@ def _scheduled(steps: Sequence[Operation], block: Block) -> tuple[Operation, ...
         if not isinstance(step, Moved):
             scheduled.append(step)
             continue
-        name = _base(step.move.tensor)
+        name = whole_name(step.move.tensor)
         own = tuple(product for product, tensors in touched.items() if name in tensors)
         ring = _is_ring(step, block.rings)
         under = own if ring else tuple(product for product in touched if product not in own)
@@ -341,8 +343,3 @@ def _is_ring(step: Moved, rings: tuple[tuple[str, str], ...]) -> bool:
         return False
     fuller = step.before if step.move.collective == "all_gather" else step.after
     return all((str(fuller.dim_of(axis)), axis) in rings for axis in step.move.axes)
-
-
-def _base(name: str) -> str:
-    """The tensor that a part of a sum belongs to."""
-    return name.partition("+")[0]

@@ -22,12 +22,14 @@ from derive.notation.errors import DeriveError, ShardingError, nearest, quoted, 
 from derive.notation.symbols import mesh_axis, vocabulary
 
 LONGEST = 4000  # characters of a block
-LONGEST_STATEMENT = 600
 MOST_LINES = 64
 LONGEST_NAME = 24
 PARAMETER = re.compile(r"W(_\w*)?\Z", re.ASCII)
-TYPED_FUNCTIONS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ("view", "route"))
-_TOKEN = re.compile(r"\s*(?:(->|=>)|([A-Za-z_][A-Za-z_0-9]*(?:\+[A-Za-z_][A-Za-z_0-9]*)*)|([\[\](),.*+@]))")
+ARROWS = ("view", "route", "combine")  # written -> and =>, not by name
+TYPED_FUNCTIONS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ARROWS)
+_WORD = r"[A-Za-z_][A-Za-z_0-9]*"
+_TOKEN = re.compile(rf"\s*(?:->|=>|{_WORD}|[\[\](),.*+@])")
+_DIMENSION = re.compile(rf"\s*(?:{_WORD}(?:\+{_WORD})*|[\[\](),.*+@])")
 _JOINS = ("->", "=>", ".", "*", "+", "@")
 HALF = sp.Rational(1, 2)
 
@@ -61,9 +63,7 @@ def _statements(text: str) -> list[str]:
         else:
             statements.append(stripped)
         goes_on = stripped.endswith(_JOINS)
-    if len(statements) > MOST_LINES:
-        raise ShardingError(f"a block has at most {MOST_LINES} lines, found {len(statements)}")
-    return statements or [text]
+    return statements or [""]
 
 
 class _Reading:
@@ -104,11 +104,13 @@ class _Reading:
             declared = None
             if cursor.peek() == "->":
                 cursor.advance()
-                declared = cursor.tensor(self.tensors)
+                declared = cursor.result(self.tensors)
                 if cursor.flag("causal"):
                     share *= HALF
             elif cursor.peek() is None:
-                raise ShardingError("expected '-> Out[...]' at the end: the result must be declared")
+                raise ShardingError(
+                    "expected '-> Out[...]' at the end: the result must be declared"
+                )
             left = self.product(left, rights, declared, share, hidden, place)
         if cursor.peek() is not None:
             raise ShardingError(f"expected '.', '->' or the end, found {cursor.told()}")
@@ -139,11 +141,24 @@ class _Reading:
                 f"{result}: {left} . {right} gives dimensions {', '.join(expected)}{kept}, "
                 f"found {', '.join(result.dims)}"
             )
-        if not summed_dims(left, right, result):
+        summed = summed_dims(left, right, result)
+        if not summed:
             which = "no dimension" if not shared else "only dimensions that the result keeps"
             raise ShardingError(f"{left} . {right}: nothing to sum over; they share {which}")
+        if not share:
+            self.looked_up(left, summed)
         self.add(ProductLine(left.name, tuple(t.name for t in rights), result.name, share), result)
         return result
+
+    def looked_up(self, rows: Tensor, summed: tuple[str, ...]) -> None:
+        """Raise ShardingError where these are no rows of a look-up: one-hot, from outside."""
+        if rows.name in self.results:
+            raise ShardingError(f"{rows.name} @ ...: what is looked up comes in, {rows} is made")
+        if summed != rows.dims[-1:]:
+            raise ShardingError(
+                f"{rows} @ ...: a look-up sums over the last dimension alone, found "
+                f"{', '.join(summed)}"
+            )
 
     def function(self, cursor: _Cursor) -> None:
         name = cursor.word("a function such as norm")
@@ -165,12 +180,10 @@ class _Reading:
         """The result of a function: it has the dimensions of its operands."""
         cursor.take("->")
         like = self.tensors[operands[0]]
-        result = cursor.tensor(self.tensors, like)
-        for operand in (self.tensors[name] for name in (*operands, result.name) if name in self.tensors):
-            if operand.dims != like.dims:
-                raise ShardingError(f"{operand}: expected the dimensions of {like}")
-        if result.dims != like.dims:
-            raise ShardingError(f"{result}: expected the dimensions of {like}")
+        result = cursor.result(self.tensors, like)
+        for tensor in (*(self.tensors[name] for name in operands), result):
+            if tensor.dims != like.dims:
+                raise ShardingError(f"{tensor}: expected the dimensions of {like}")
         self.new(result)
         fused = cursor.flag("fused")
         cursor.end()
@@ -178,12 +191,14 @@ class _Reading:
 
     def renamed(self, cursor: _Cursor, operand: Tensor) -> None:
         sign = cursor.advance()
-        result = cursor.tensor(self.tensors)
+        result = cursor.result(self.tensors)
         self.new(result)
         cursor.end()
         if sign == "->":
             if len(result.dims) != len(operand.dims):
-                raise ShardingError(f"{result}: expected {len(operand.dims)} dimensions, as {operand}")
+                raise ShardingError(
+                    f"{result}: expected {len(operand.dims)} dimensions, as {operand}"
+                )
             self.add(FunctionLine("view", (operand.name,), result.name), result)
             return
         function = "route" if len(result.dims) > len(operand.dims) else "combine"
@@ -207,6 +222,8 @@ class _Reading:
             raise ShardingError(f"{result.name} is used before it is made; make it on a line above")
 
     def add(self, line: Line, result: Tensor) -> None:
+        if len(self.lines) == MOST_LINES:
+            raise ShardingError(f"a block has at most {MOST_LINES} products and functions")
         self.tensors[result.name] = result
         self.results.add(result.name)
         self.lines.append(line)
@@ -215,31 +232,31 @@ class _Reading:
         if parameters is None:
             names = [name for name in self.tensors if PARAMETER.match(name)]
         else:
-            names = [parameters] if isinstance(parameters, str) else list(parameters)
+            names = [parameters] if isinstance(parameters, str) else _names(parameters)
             for name in names:
                 if name not in self.tensors:
-                    raise _unknown("parameter", str(name), self.tensors)
+                    raise _unknown("parameter", name, self.tensors)
         for name in names:
             if name in self.results:
                 raise ShardingError(f"parameter {name} is made by a line; a parameter is given")
-        made = Block(tuple(self.lines), tuple(self.tensors.values()), tuple(names))
-        check_names(made)
-        return made
+        read = Block(tuple(self.lines), tuple(self.tensors.values()), tuple(names))
+        for name in names:
+            if name in read.looked_up:
+                raise ShardingError(f"parameter {name} is the rows of a look-up, which come in")
+        check_names(read)
+        return read
 
 
 class _Cursor:
     """A cursor over the tokens of one statement."""
 
     def __init__(self, text: str) -> None:
-        if len(text) > LONGEST_STATEMENT:
-            raise ShardingError(
-                f"a sharding has at most {LONGEST_STATEMENT} characters, found {len(text)}"
-            )
         self.tokens: list[str] = []
         self.at = 0
         place, stripped = 0, text.rstrip()
         while place < len(stripped):
-            match = _TOKEN.match(stripped, place)
+            inside = self.tokens.count("[") > self.tokens.count("]")
+            match = (_DIMENSION if inside else _TOKEN).match(stripped, place)
             if match is None:
                 rest = stripped[place:].lstrip()
                 raise ShardingError(f"a sharding cannot hold {quoted(rest[:1])}, at {quoted(rest)}")
@@ -272,7 +289,9 @@ class _Cursor:
         if self.peek() != "(":
             return False
         if self.peek(1) != name or self.peek(2) != ")":
-            raise ShardingError(f"expected ({name}) or the end, found {quoted(self.peek(1) or '(')}")
+            raise ShardingError(
+                f"expected ({name}) or the end, found {quoted(self.peek(1) or '(')}"
+            )
         self.at += 3
         return True
 
@@ -283,26 +302,40 @@ class _Cursor:
         self.at += 1
         return token
 
-    def tensor(self, known: dict[str, Tensor], like: Tensor | None = None) -> Tensor:
-        """A tensor with its dimensions, or by its name where it is known, or, as a result, where
-        its dimensions are those of `like`."""
+    def result(self, known: dict[str, Tensor], like: Tensor | None = None) -> Tensor:
+        """A tensor that a line makes: with its dimensions, or by its name alone where they are
+        those of `like`."""
+        name = self.peek()
+        if self.peek(1) != "[" and name and name.isidentifier() and name not in known:
+            if like is None:
+                self.advance()
+                raise ShardingError(
+                    f"expected the dimensions of the result, such as {quoted(f'{name}[B, D]')}, "
+                    f"found {self.told()}"
+                )
+            return like.named(self.name())
+        return self.tensor(known)
+
+    def name(self) -> str:
+        """A tensor's name."""
         name = self.word("a tensor such as In[B_X, D]")
         if len(name) > LONGEST_NAME:
             raise ShardingError(
                 f"a tensor's name has at most {LONGEST_NAME} letters, found {quoted(name)}"
             )
-        if "+" in name:
-            raise ShardingError(f"a tensor's name holds letters and digits, found {quoted(name)}")
+        return name
+
+    def tensor(self, known: dict[str, Tensor]) -> Tensor:
+        """A tensor with its dimensions, or by its name where it is known."""
+        name = self.name()
         if self.peek() != "[":
             if name in known:
                 return known[name]
-            if like is not None:
-                return like.named(name)
-            if known and self.at > 1:
-                raise ShardingError(f"expected '[' in a sharding, found {self.told()}")
+            close = nearest(name, known)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
             raise ShardingError(
                 f"{name} is used before it is made: make it on a line above, or give its "
-                f"dimensions, such as {name}[B, D], where it comes in"
+                f"dimensions, such as {name}[B, D], where it comes in{hint}"
             )
         self.take("[")
         dims: list[str] = []
@@ -333,8 +366,14 @@ def dimensions() -> list[str]:
 
 def axis_names(word: str, where: str) -> tuple[str, ...]:
     """The mesh axes in a word: capital letters one by one, or names joined by +."""
-    names = tuple(word) if word.isupper() else tuple(word.split("+"))
+    parts = word.split("+")
+    names = tuple(name for part in parts for name in (part if part.isupper() else (part,)))
     for name in names:
+        if not (name[:1].isalpha() and len(name) <= LONGEST_NAME):
+            raise ShardingError(
+                f"{where}: unknown mesh axis {quoted(name)}: a name begins with a letter and has at "
+                f"most {LONGEST_NAME}"
+            )
         try:
             mesh_axis(name)
         except DeriveError as error:
@@ -356,6 +395,16 @@ def _dimension(word: str, tensor: str) -> tuple[str, tuple[str, ...]]:
     if not axes:
         raise ShardingError(f"{tensor}: expected mesh axes after {quoted(word)}")
     return longest, axis_names(axes, tensor)
+
+
+def _names(parameters: Collection[str]) -> list[str]:
+    """The names of parameters, each once."""
+    try:
+        return list(dict.fromkeys(str(name) for name in parameters))
+    except TypeError:
+        raise ShardingError(
+            f"expected the names of parameters, found {quoted(parameters)}"
+        ) from None
 
 
 def _unknown(kind: str, name: str, names: Collection[str]) -> ShardingError:

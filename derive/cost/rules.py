@@ -84,7 +84,7 @@ class Pass:
 
     def fetch(self, wanted: Tensor) -> Tensor:
         """Bring a tensor to a layout from the held one that needs least, and hold what comes."""
-        element, critical = self.element(wanted), wanted.name in self.critical
+        element, critical = self.element(wanted), self.waits_for(wanted)
         routes = [
             (reshard(tensor, wanted.layout, element, critical), tensor)
             for tensor in self.held[wanted.name]
@@ -99,13 +99,13 @@ class Pass:
 
     def reshard(self, local: Tensor, result: Tensor) -> None:
         """Rule 5: bring what was made to the layout of its declaration, and hold it."""
-        critical = result.name in self.critical
+        critical = self.waits_for(result)
         self.program.extend(reshard(local, result.layout, self.element(result), critical))
         self.held[result.name] = [result]
 
     def finish(self, local: Tensor, partial: tuple[str, ...], result: Tensor) -> None:
         """Rules 3 and 5: reduce the partial sums, scattering where declared, then reshard."""
-        element, critical = self.element(result), result.name.partition("+")[0] in self.critical
+        element, critical = self.element(result), self.waits_for(result)
         current = local
         for dim, axes in result.split.items():
             have = current.axes_of(dim)
@@ -131,7 +131,16 @@ class Pass:
 
     def element(self, tensor: Tensor) -> sp.Symbol:
         """The bytes of an element of a tensor."""
-        return e_g if tensor.name.partition("+")[0] in self.reduced else e
+        return e_g if whole_name(tensor.name) in self.reduced else e
+
+    def waits_for(self, tensor: Tensor) -> bool:
+        """Whether the pass waits for the moves of a tensor."""
+        return whole_name(tensor.name) in self.critical
+
+
+def whole_name(name: str) -> str:
+    """The tensor that a part of a sum belongs to: dX for dX+0."""
+    return name.partition("+")[0]
 
 
 def _scattered(

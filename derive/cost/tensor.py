@@ -30,11 +30,11 @@ class Tensor:
         parts = []
         for dim, axes in self.split.items():
             letter, _, index = dim.partition("_")
-            inner = ",".join(filter(None, (rf"\text{{{index}}}" if index else "", joined(axes))))
+            split = joined(axes)
+            words = (_roman(index), split if split.isupper() else _roman(split))
+            inner = ",".join(filter(None, words))
             parts.append(f"{letter}_{{{inner}}}" if inner else letter)
-        name, _, index = self.name.partition("_")
-        word = rf"\text{{{name}}}" + (rf"_{{\text{{{index}}}}}" if index else "")
-        return f"{word}[{', '.join(parts)}]"
+        return f"{latex_name(self.name)}[{', '.join(parts)}]"
 
     @property
     def split(self) -> Split:
@@ -63,9 +63,22 @@ class Tensor:
         return replace(self, name=name)
 
 
+def latex_name(name: str) -> str:
+    r"""A tensor's name as TeX: \text{W}_{\text{in}}."""
+    word, _, index = name.partition("_")
+    return _roman(word) + (f"_{{{_roman(index)}}}" if index else "")
+
+
+def _roman(word: str) -> str:
+    """A word in upright letters; nothing for none."""
+    escaped = word.replace("_", r"\_")
+    return rf"\text{{{escaped}}}" if word else ""
+
+
 def joined(axes: tuple[str, ...]) -> str:
     """Mesh axes in one word, as they are written after a dimension: XZ, or cp+tp."""
-    return ("" if all(len(axis) == 1 for axis in axes) else "+").join(axes)
+    letters = all(len(axis) == 1 and axis.isupper() for axis in axes)
+    return ("" if letters else "+").join(axes)
 
 
 def check_layout(tensor: Tensor) -> None:

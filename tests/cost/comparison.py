@@ -1,93 +1,192 @@
-"""A layer run on simulated devices against the unsharded layer, and the counts against `derive`."""
+"""A block run on simulated devices against the unsharded block, and the counts against `derive`."""
 
 from __future__ import annotations
 
-from math import prod
+from fractions import Fraction
+from math import gcd, lcm, prod
 
 import sympy as sp
-from derive.cost.sharding import Sharding, Tensor, sharding
-from reference import branch_name, dims_of, truth
+from reference import Sizes, differentiable, is_exact, truth
 from simulator import Machine, Mesh, SimulationError
 
-from derive.cost.program import Moved
-from derive.cost.rules import gradient, passes
-from derive.notation.symbols import find
+from derive.cost.block import Block, FunctionLine
+from derive.cost.passes import Program, gradient, program
+from derive.cost.program import Applied, Moved, Multiplied, PassCost, Saved, Sliced
+from derive.cost.reader import block
+from derive.cost.tensor import Tensor
+from derive.notation.symbols import find, mesh_axis
 
-ELEMENT, GRADIENT = 2, 4  # bytes; unlike, so that mixing them up shows
-
-
-def sizes_for(layer: Sharding, mesh: Mesh) -> dict[str, int]:
-    """A length per dimension that splits over the whole mesh, unlike for the first three."""
-    devices = prod(mesh.sizes.values())
-    dims = dims_of(layer)
-    grow = (1, 2, 3, *(1 for _ in dims))
-    return {dim: devices * factor for dim, factor in zip(dims, grow, strict=False)}
+ELEMENT, GRADIENT, WIDE = 2, 5, 7  # bytes; unlike, so that mixing them up shows
 
 
-def starting(layer: Sharding) -> tuple[list[Tensor], list[Tensor]]:
-    """The activations and the weights a backward pass may start from, in their declared layouts."""
-    chain = [layer.operand]
-    for made in layer.products:
-        if len(made.weights) > 1:
-            chain += [
-                Tensor(branch_name(made, w), made.result.dims, made.result.layout)
-                for w in made.weights
-            ]
-        chain.append(made.result)
-    return chain, list(layer.weights)
+def tensors_of(whole: Program) -> list[Tensor]:
+    """Every tensor of the passes in every layout that it has."""
+    tensors = [*whole.block.tensors, *whole.block.states]
+    for cost in (whole.forward, whole.backward, whole.update):
+        for op in cost.program:
+            if isinstance(op, (Moved, Sliced)):
+                tensors += [op.before, op.after]
+            elif isinstance(op, Applied):
+                tensors += [*op.operands, op.result]
+            else:
+                tensors += [tensor for pair in op.pairs for tensor in (pair.left, pair.right)]
+                tensors.append(op.result)
+    return list(dict.fromkeys(tensors))
 
 
-def compare(layer: Sharding | str, mesh_sizes: dict[str, int], keep: str = "activations") -> None:
-    """Run both passes; raise AssertionError where results, bytes or FLOPs differ from exact."""
-    layer = sharding(layer) if isinstance(layer, str) else layer
-    mesh = Mesh(mesh_sizes)
-    sizes = sizes_for(layer, mesh)
-    values = truth(layer, sizes)
-    forward, backward = passes(layer, keep)
-    chain, weights = starting(layer)
+def alike(read: Block) -> list[list[str]]:
+    """The dimensions in groups of one length: those that a view calls by another name."""
+    groups = {dim: [dim] for dim in read.dims}
+    for line in read.lines:
+        if isinstance(line, FunctionLine) and line.function == "view":
+            for one, other in zip(read[line.operands[0]].dims, read[line.result].dims, strict=True):
+                if groups[one] is not groups[other]:
+                    groups[one] += groups[other]
+                    groups |= dict.fromkeys(groups[other], groups[one])
+    return list({id(group): group for group in groups.values()}.values())
 
-    first = Machine(mesh, values)
-    for tensor in (layer.operand, *weights):
-        first.place(tensor)
-    first.run(forward.program)
-    _holds(first, layer.result)
 
-    second = Machine(mesh, values)
-    for tensors, kept in ((chain, ("activations", "all")), (weights, ("weights", "all"))):
-        for tensor in tensors:
-            second.place(tensor)
-        names = {tensor.name for tensor in tensors}
-        if keep in kept:
-            for tensor, shards in first.shards.items():
-                if tensor.name in names and not first.partial[tensor]:
-                    second.shards[tensor], second.partial[tensor] = shards, ()
-    second.place(gradient(layer.result))
-    second.run(backward.program)
-    for tensor in (layer.operand, *weights):
-        _holds(second, gradient(tensor))
+def sizes_for(whole: Program, mesh: Mesh) -> Sizes:
+    """A length per dimension that splits over whatever splits it, unlike for the first three.
 
-    numbers = {find(name): sp.Integer(size) for name, size in sizes.items()}
-    numbers |= {find(axis): sp.Integer(mesh_sizes.get(axis, 1)) for axis in "XYZ"}
-    numbers |= {find("e"): sp.Integer(ELEMENT), find("e_g"): sp.Integer(GRADIENT)}
-    numbers |= {find("fma"): sp.Integer(2)}
-    gradients = {"d" + weight.name for weight in layer.weights}
-    for cost, machine in ((forward, first), (backward, second)):
-        _equal(cost.flops.xreplace(numbers), machine.flops, f"{layer}: {cost.name} FLOPs")
+    The places of experts, E J, are a whole number of times their rows, B; and what is all-reduced
+    has a whole chunk for each device.
+    """
+    splits: dict[str, set[tuple[str, ...]]] = {}
+    for tensor in tensors_of(whole):
+        for dim, axes in tensor.split.items():
+            splits.setdefault(dim, set()).add(axes)
+    sizes: Sizes = {}
+    groups = alike(whole.block)
+    for group, factor in zip(groups, (1, 2, 3, *(1 for _ in groups)), strict=False):
+        length = factor * lcm(*(mesh.size(axes) for dim in group for axes in splits[dim]))
+        sizes |= dict.fromkeys(group, max(length, 2))
+    for line in whole.block.lines:
+        if isinstance(line, FunctionLine) and line.function in ("route", "combine"):
+            wide, narrow = sorted(
+                (whole.block[line.operands[0]], whole.block[line.result]),
+                key=lambda tensor: -len(tensor.dims),
+            )
+            (experts, places, *_), rows = wide.dims, narrow.dims[0]
+            missing = sizes[rows] // gcd(sizes[rows], sizes[experts] * sizes[places])
+            sizes[places] *= missing
+    for cost in (whole.forward, whole.backward):
+        for op in cost.program:
+            if isinstance(op, Moved) and op.move.collective == "all_reduce":
+                shard = prod(sizes[dim] // mesh.size(axes) for dim, axes in op.before.split.items())
+                n = mesh.size(op.move.axes)
+                group = next(g for g in groups if op.before.dims[0] in g)
+                sizes |= {dim: sizes[dim] * (n // gcd(n, shard)) for dim in group}
+    return sizes
+
+
+def compare(
+    read: Block | str, mesh_sizes: dict[str, int], keep: str = "activations", fused: bool = True
+) -> Program:
+    """Run all passes; raise AssertionError where results, bytes or FLOPs differ from what is
+    derived, and return the program that was run."""
+    read = block(read) if isinstance(read, str) else read
+    mesh = Mesh({axis: mesh_sizes.get(axis, 1) for axis in read.mesh} or {"X": 1})
+    whole = program(read, keep, fused)
+    sizes = sizes_for(whole, mesh)
+    values, exact = truth(read, sizes), is_exact(read)
+    forward, backward, update = (Machine(mesh, values, exact) for _ in range(3))
+    count = Counter(whole, mesh, sizes)
+
+    for name in (*read.inputs, *read.parameters):
+        forward.place(read[name])
+    forward.run(whole.forward.program)
+    for name in read.outputs:
+        forward.held(read[name])
+
+    for saved in whole.saved:  # and the backward pass starts from nothing else
+        count.saved(saved.name, saved.bytes, keep_one(forward, backward, read, saved, fused))
+    for name in read.parameters:
+        backward.place(read[name])
+    for name in read.outputs:
+        backward.place(gradient(read[name]))
+    backward.run(whole.backward.program)
+    in_vain = {one.tensor for one in whole.saved if not one.statistics} - backward.used
+    if in_vain:
+        raise SimulationError(f"{read}: saved in vain: {', '.join(map(str, in_vain))}")
+    for name in differentiable(read):
+        backward.held(gradient(read.state_of(name) if name in read.parameters else read[name]))
+
+    for name in read.parameters:  # the optimizer's state, and from it the parameters again
+        update.place(read.state_of(name))
+    update.run(whole.update.program)
+    for name in read.parameters:
+        update.held(read[name])
+
+    count.cost(whole.forward, forward)
+    count.cost(whole.backward, backward)
+    count.cost(whole.update, update)
+    for tensor, size in whole.parameters:
+        shard = mesh.spread(values[tensor.name], tensor.layout)
+        count.equal(size, shard.size // prod(mesh.shape), f"elements of {tensor}")
+    return whole
+
+
+def keep_one(
+    forward: Machine, backward: Machine, read: Block, saved: Saved, fused: bool
+) -> int | Fraction:
+    """Hand one saved tensor over to the backward pass; the bytes of it on a device."""
+    tensor, devices = saved.tensor, prod(forward.mesh.shape)
+    if saved.statistics and fused:  # of a softmax, from which it is made again
+        kept = backward.statistics[tensor.name] = forward.statistics[tensor.name]
+        return WIDE * (kept.size // devices)
+    if saved.statistics:  # the image of a gate, which the machine has by the function's result
+        lines = (line for line in read.lines if isinstance(line, FunctionLine))
+        (name,) = (
+            n.result
+            for n in lines
+            if n.function[1:] and n.operands[0] == tensor.name and n.function[-1] == "*"
+        )
+        return ELEMENT * (forward.statistics[name].size // devices)
+    shards = forward.held(tensor)
+    backward.put(tensor, shards)
+    if tensor.name in read.looked_up:  # the number of a column for each row
+        return WIDE * (shards.size // shards.shape[-1] // devices)
+    return ELEMENT * (shards.size // devices)
+
+
+class Counter:
+    """The expressions of a program at the sizes of a run, against what was counted."""
+
+    def __init__(self, whole: Program, mesh: Mesh, sizes: Sizes) -> None:
+        self.block = whole.block
+        self.sizes = sizes
+        self.numbers = {find(name): sp.Integer(size) for name, size in sizes.items()}
+        self.numbers |= {mesh_axis(axis): sp.Integer(n) for axis, n in mesh.sizes.items()}
+        bytes_ = {"e": ELEMENT, "e_g": GRADIENT, "e_32": WIDE, "fma": 2}
+        self.numbers |= {find(name): sp.Integer(size) for name, size in bytes_.items()}
+
+    def element(self, name: str) -> Fraction:
+        """The bytes of an element of the tensor called `name`."""
+        base = name.partition("+")[0]
+        if base in self.block.looked_up:
+            return Fraction(WIDE, self.sizes[self.block[base].dims[-1]])
+        reduced = {f"d{parameter}" for parameter in self.block.parameters}
+        return Fraction(GRADIENT if base in reduced else ELEMENT)
+
+    def cost(self, cost: PassCost, machine: Machine) -> None:
+        """FLOP and bytes of a pass."""
+        self.equal(cost.flops, machine.flops, f"{cost.name} FLOPs")
+        again = sum(one.flops for one in cost.program if isinstance(one, Multiplied) and one.again)
+        self.equal(sp.sympify(again), 0, f"{cost.name} FLOPs of what is made again")
         assert cost.moves == tuple(op.move for op in cost.program if isinstance(op, Moved))
         for move, sent in zip(cost.moves, machine.sent, strict=True):
-            one = GRADIENT if move.tensor in gradients else ELEMENT
-            where = f"{layer}: {cost.name} {move.collective} of {move.tensor} over {move.axis}"
-            _equal(move.sent_bytes.xreplace(numbers), sent.elements * one, f"{where}, sent")
-            _equal(move.array_bytes.xreplace(numbers), sent.array * one, f"{where}, array")
+            one = self.element(move.tensor)
+            where = f"{cost.name} {move.collective} of {move.tensor} over {move.axis}"
+            self.equal(move.sent_bytes, sent.elements * one, f"{where}, sent")
+            self.equal(move.array_bytes, sent.array * one, f"{where}, array")
             times = 2 if move.collective == "all_reduce" else 1
-            _equal(move.bytes.xreplace(numbers), times * sent.array * one, f"{where}, bytes")
+            self.equal(move.bytes, times * sent.array * one, f"{where}, bytes")
 
+    def saved(self, name: str, derived: sp.Expr, counted: int | Fraction) -> None:
+        self.equal(derived, counted, f"saved {name}")
 
-def _holds(machine: Machine, tensor: Tensor) -> None:
-    machine.held(tensor)
-    machine.check(tensor)
-
-
-def _equal(derived: sp.Expr, counted: int, what: str) -> None:
-    if derived != counted:
-        raise SimulationError(f"{what}: derived {derived}, counted {counted}")
+    def equal(self, derived: sp.Expr, counted: int | Fraction, what: str) -> None:
+        value = derived.xreplace(self.numbers)
+        if not value.is_Rational or Fraction(int(value.p), int(value.q)) != counted:
+            raise SimulationError(f"{self.block}: {what}: derived {value}, counted {counted}")

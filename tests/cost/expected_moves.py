@@ -187,7 +187,7 @@ ROWS = (
         rule5=True,
     ),
     Row(
-        "In[E_X, B, D] . W[E_XZ, D, F] . V[E_XZ, F, D] -> Out[E_X, B, D]",
+        "In[E_X, B, D] . W[E_XZ, D, F] . W_b[E_XZ, F, D] -> Out[E_X, B, D]",
         ((AG, "Out", "Z", e * E * B * D / X),),
         ((AG, "dIn", "Z", e * E * B * D / X),),
         "the hidden tensor is E_XZ; In and dOut are sliced to it, Out and dIn gathered from it",

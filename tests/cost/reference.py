@@ -1,88 +1,128 @@
-"""The unsharded layer in plain NumPy: what a sharded one has to reproduce, forward and backward.
+"""The unsharded block in plain NumPy: what a sharded one has to reproduce, forward and backward.
 
-Small integers held in float64 keep every product and sum exact, so results are compared with `==`.
+Small integers held in float64 keep every product and sum exact, so results are compared with `==`
+where the block has no roots and exponentials.
 """
 
 from __future__ import annotations
 
+import functions
 import numpy as np
-from derive.cost.sharding import Product, Sharding, Tensor
+
+from derive.cost.block import FUNCTIONS, Block, FunctionLine
+from derive.cost.program import Applied
 
 Values = dict[str, np.ndarray]
+Sizes = dict[str, int]
 
 
-def dims_of(layer: Sharding) -> tuple[str, ...]:
-    """Every dimension of the layer, each once, in the order it is written."""
-    tensors = (layer.operand, *(t for p in layer.products for t in (*p.weights, p.result)))
-    return tuple(dict.fromkeys(dim for tensor in tensors for dim in tensor.dims))
+def is_exact(block: Block) -> bool:
+    """Whether integers stay integers in a block."""
+    lines = (line for line in block.lines if isinstance(line, FunctionLine))
+    return all(line.function in functions.EXACT for line in lines)
 
 
-def branch_name(product: Product, weight: Tensor) -> str:
-    """What a product of `weight` is called: the result, or where gated one of its two factors."""
-    if len(product.weights) == 1:
-        return product.result.name
-    return f"{product.result.name}_{weight.name.removeprefix('W_')}"
+def einsum(
+    left: np.ndarray,
+    a: tuple[str, ...],
+    right: np.ndarray,
+    b: tuple[str, ...],
+    out: tuple[str, ...],
+) -> np.ndarray:
+    """The product of two arrays whose dimensions have names."""
+    number = {dim: place for place, dim in enumerate(dict.fromkeys((*a, *b)))}
+    x, y, z = ([number[dim] for dim in dims] for dims in (a, b, out))
+    return np.asarray(np.einsum(left, x, right, y, z))
 
 
-def einsum(left: np.ndarray, a: str, right: np.ndarray, b: str, out: str) -> np.ndarray:
-    """The product of two arrays whose dimensions are single letters."""
-    return np.asarray(np.einsum(f"{a},{b}->{out}", left, right))
-
-
-def inputs(layer: Sharding, sizes: dict[str, int], seed: int = 0) -> Values:
-    """Random small integers for the input, every weight and the gradient of the result."""
+def inputs(block: Block, sizes: Sizes, seed: int = 0) -> Values:
+    """Random small integers for the inputs, every parameter and the gradients of the results, or
+    eighths of them where the block has exponentials; one column of each row for look-ups."""
     random = np.random.default_rng(seed)
-    made: Values = {}
+    scale = 1.0 if is_exact(block) else 8.0
+    given: Values = {}
     for name, tensor in (
-        (layer.operand.name, layer.operand),
-        *((w.name, w) for w in layer.weights),
-        ("d" + layer.result.name, layer.result),
+        *((name, block[name]) for name in (*block.inputs, *block.parameters)),
+        *((f"d{name}", block[name]) for name in block.outputs),
     ):
         shape = [sizes[dim] for dim in tensor.dims]
-        made[name] = random.integers(-2, 3, shape).astype(float)
-    return made
+        if name in block.looked_up:
+            given[name] = np.eye(shape[-1])[random.integers(0, shape[-1], shape[:-1])]
+        else:
+            given[name] = random.integers(-2, 3, shape) / scale
+    return given
 
 
-def forward(layer: Sharding, given: Values) -> Values:
+def forward(block: Block, given: Values, sizes: Sizes) -> Values:
     """Every tensor of the forward pass by name."""
     values = dict(given)
-    current = layer.operand
-    for product in layer.products:
-        out = "".join(product.result.dims)
-        result: np.ndarray | float = 1.0
-        for weight in product.weights:
-            name = branch_name(product, weight)
-            values[name] = einsum(
-                values[current.name], "".join(current.dims),
-                values[weight.name], "".join(weight.dims), out,
-            )  # fmt: skip
-            result = result * values[name]
-        values[product.result.name] = np.asarray(result)
-        current = product.result
+    for line in block.lines:
+        if isinstance(line, FunctionLine):
+            values[line.result] = _function(block, line, [values[n] for n in line.operands], sizes)
+            continue
+        left, out = block[line.left], block[line.result].dims
+        for name, branch in zip(line.rights, line.branches, strict=True):
+            right = block[name]
+            values[branch] = einsum(values[left.name], left.dims, values[name], right.dims, out)
+        values[line.result] = np.prod([values[name] for name in line.branches], axis=0)
     return values
 
 
-def backward(layer: Sharding, values: Values) -> Values:
+def backward(block: Block, values: Values, sizes: Sizes) -> Values:
     """`values` of the forward pass and every gradient, each named with a leading d."""
     values = dict(values)
-    operands = (layer.operand, *(p.result for p in layer.products[:-1]))
-    for operand, product in reversed(list(zip(operands, layer.products, strict=True))):
-        a, out = "".join(operand.dims), "".join(product.result.dims)
-        total: np.ndarray | float = 0.0
-        for weight in product.weights:
-            name = branch_name(product, weight)
-            grad = values["d" + product.result.name]
-            for other in product.weights:
-                if other.name != weight.name:
-                    grad = grad * values[branch_name(product, other)]
-            values["d" + name] = grad
-            w = "".join(weight.dims)
-            values["d" + weight.name] = einsum(values[operand.name], a, grad, out, w)
-            total = total + einsum(grad, out, values[weight.name], w, a)
-        values["d" + operand.name] = np.asarray(total)
+
+    def add(name: str, part: np.ndarray) -> None:
+        values[f"d{name}"] = values[f"d{name}"] + part if f"d{name}" in values else part
+
+    for line in reversed(block.lines):
+        grad, out = values[f"d{line.result}"], block[line.result].dims
+        if isinstance(line, FunctionLine):
+            needed = [values[line.operands[place]] for place in FUNCTIONS[line.function].needs]
+            if FUNCTIONS[line.function].needs_result:
+                needed.append(values[line.result])
+            for place, name in enumerate(line.operands):
+                add(name, _function(block, line, [grad, *needed], sizes, place))
+            continue
+        left = block[line.left]
+        for name, branch in zip(line.rights, line.branches, strict=True):
+            others = [values[other] for other in line.branches if other != branch]
+            values[f"d{branch}"] = part = np.prod([grad, *others], axis=0)
+            right = block[name]
+            add(name, einsum(values[left.name], left.dims, part, out, right.dims))
+            if line.left not in block.looked_up:
+                add(line.left, einsum(part, out, values[name], right.dims, left.dims))
     return values
 
 
-def truth(layer: Sharding, sizes: dict[str, int], seed: int = 0) -> Values:
-    """Every tensor and gradient of the unsharded layer by name."""
-    return backward(layer, forward(layer, inputs(layer, sizes, seed)))
+def _function(
+    block: Block,
+    line: FunctionLine,
+    arrays: list[np.ndarray],
+    sizes: Sizes,
+    wrt: int | None = None,
+) -> np.ndarray:
+    result = block[line.result] if wrt is None else block[line.operands[wrt]]
+    if line.function in ("route", "combine"):
+        step = Applied(line.function, (), result, wrt)
+        return functions.routed(step, arrays[0], 0, tuple(sizes[dim] for dim in result.dims))
+    if wrt is None:
+        return functions.FORWARD[line.function](*arrays)
+    return functions.GRADIENTS[line.function](wrt, *arrays)
+
+
+def truth(block: Block, sizes: Sizes, seed: int = 0) -> Values:
+    """Every tensor and gradient of the unsharded block by name."""
+    return backward(block, forward(block, inputs(block, sizes, seed), sizes), sizes)
+
+
+def loss(block: Block, given: Values, sizes: Sizes) -> float:
+    """The sum of all results, each weighted by its gradient."""
+    values = forward(block, given, sizes)
+    return float(sum((values[name] * given[f"d{name}"]).sum() for name in block.outputs))
+
+
+def differentiable(block: Block) -> tuple[str, ...]:
+    """The names of the tensors from outside that have a gradient."""
+    names = (*block.inputs, *block.parameters)
+    return tuple(name for name in names if name not in block.looked_up)

@@ -3,21 +3,24 @@
 Written from the meaning of a layout alone: a device of a mesh holds, of each dimension, the block
 whose number its coordinates spell along the axes that split it, the first axis outermost. Nothing
 here calls the code that decides what is moved.
+
+The shards of a tensor on all devices are one array whose first dimensions are the mesh.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product as every
+from fractions import Fraction
 from math import prod
 
+import functions
 import numpy as np
-from derive.cost.sharding import AXES, Layout, Tensor
 
-from derive.cost.program import Combined, Moved, Multiplied, Operation, Sliced
+from derive.cost.program import Applied, Moved, Multiplied, Operation, Sliced
+from derive.cost.tensor import Layout, Tensor
 
 Device = tuple[int, ...]
-Shards = dict[Device, np.ndarray]
+TOLERANCE = 1e-9  # relative, of blocks with roots and exponentials; all others are exact
 
 
 class SimulationError(AssertionError):
@@ -26,30 +29,31 @@ class SimulationError(AssertionError):
 
 @dataclass(frozen=True)
 class Mesh:
-    """A mesh of devices; an axis that is not given has one device."""
+    """A mesh of devices with axes of any name; an axis that is not given has one device."""
 
     sizes: dict[str, int]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(self.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.sizes.values())
 
     def size(self, axes: tuple[str, ...]) -> int:
         return prod(self.sizes.get(axis, 1) for axis in axes)
 
-    def devices(self) -> list[Device]:
-        return list(every(*(range(self.sizes.get(axis, 1)) for axis in AXES)))
+    def places(self, axes: tuple[str, ...]) -> tuple[int, ...]:
+        """Where the axes that the mesh has stand in it."""
+        return tuple(self.axes.index(axis) for axis in axes if axis in self.sizes)
 
     def rank(self, device: Device, axes: tuple[str, ...]) -> int:
         """A device's number along `axes`, the first one outermost."""
         number = 0
-        for axis in axes:
-            number = number * self.sizes.get(axis, 1) + device[AXES.index(axis)]
+        for place in self.places(axes):
+            number = number * self.shape[place] + device[place]
         return number
-
-    def groups(self, axes: tuple[str, ...]) -> list[list[Device]]:
-        """The devices that differ along `axes` only, in groups, each in the order of its ranks."""
-        found: dict[Device, list[Device]] = {}
-        for device in self.devices():
-            key = tuple(c for c, axis in zip(device, AXES, strict=True) if axis not in axes)
-            found.setdefault(key, []).append(device)
-        return [sorted(group, key=lambda d: self.rank(d, axes)) for group in found.values()]
 
     def block(self, layout: Layout, shape: tuple[int, ...], device: Device) -> tuple[slice, ...]:
         """Where a device's shard lies in the whole tensor."""
@@ -62,6 +66,41 @@ class Mesh:
             where.append(slice(start, start + length))
         return tuple(where)
 
+    def spread(self, whole: np.ndarray, layout: Layout) -> np.ndarray:
+        """Every device's own block of a tensor: `block` for all of them at once."""
+        apart: list[int] = []  # each dimension as its axes, outermost first, and what is local
+        names: list[str] = []
+        for axes, size in zip(layout, whole.shape, strict=True):
+            if size % self.size(axes):
+                raise SimulationError(f"{size} elements do not split over {axes} of {self.sizes}")
+            own = [axis for axis in axes if axis in self.sizes]
+            apart += [*(self.sizes[axis] for axis in own), size // self.size(axes)]
+            names += [*own, ""]
+        split = [names.index(axis) for axis in self.axes if axis in names]
+        local = [place for place, name in enumerate(names) if not name]
+        lead = [self.sizes[axis] if axis in names else 1 for axis in self.axes]
+        shape = [apart[place] for place in local]
+        shards = whole.reshape(apart).transpose(*split, *local).reshape(*lead, *shape)
+        return np.broadcast_to(shards, (*self.shape, *shape))
+
+    def by_rank(self, shards: np.ndarray, axes: tuple[str, ...]) -> np.ndarray:
+        """The shards of the devices that differ along `axes` only, first of all by their rank in
+        the group; the other axes, which number the groups, come after it."""
+        group = self.places(axes)
+        others = [place for place in range(len(self.shape)) if place not in group]
+        local = range(len(self.shape), shards.ndim)
+        turned = shards.transpose(*group, *others, *local)
+        return turned.reshape(self.size(axes), *turned.shape[len(group) :])
+
+    def by_device(self, shards: np.ndarray, axes: tuple[str, ...]) -> np.ndarray:
+        """The same by the coordinates of each device again."""
+        group = self.places(axes)
+        others = [place for place in range(len(self.shape)) if place not in group]
+        apart = shards.reshape(*(self.shape[place] for place in group), *shards.shape[1:])
+        order = [*group, *others]
+        local = range(len(self.shape), apart.ndim)
+        return apart.transpose(*map(order.index, range(len(order))), *local)
+
 
 @dataclass
 class Sent:
@@ -73,93 +112,136 @@ class Sent:
 
 @dataclass
 class Machine:
-    """The devices in the middle of a pass. `values` are the unsharded tensors, to check against."""
+    """The devices in the middle of a pass. `values` are the unsharded tensors, to check against.
+
+    `statistics` are what a kernel keeps of a function's operand: the log-sum-exp of each row of a
+    softmax, or the image of a gate. A function that is applied again is made from them.
+    """
 
     mesh: Mesh
     values: dict[str, np.ndarray]
-    shards: dict[Tensor, Shards] = field(default_factory=dict)
+    exact: bool = True
+    shards: dict[Tensor, np.ndarray] = field(default_factory=dict)
     partial: dict[Tensor, tuple[str, ...]] = field(default_factory=dict)
+    statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    used: set[Tensor] = field(default_factory=set)
     sent: list[Sent] = field(default_factory=list)
-    flops: int = 0
+    flops: Fraction = Fraction(0)
+    wanted: dict[Tensor, np.ndarray] = field(default_factory=dict)
 
     def place(self, tensor: Tensor) -> None:
         """Give every device its own block of a tensor that the pass starts from."""
-        whole = self.values[tensor.name]
-        self.shards[tensor] = {
-            device: whole[self.mesh.block(tensor.layout, whole.shape, device)].copy()
-            for device in self.mesh.devices()
-        }
-        self.partial[tensor] = ()
+        self.put(tensor, self.mesh.spread(self.values[tensor.name], tensor.layout))
+
+    def put(self, tensor: Tensor, shards: np.ndarray, partial: tuple[str, ...] = ()) -> None:
+        """Have the devices hold shards of a tensor, and check them."""
+        self.shards[tensor], self.partial[tensor] = shards, partial
+        self.check(tensor)
 
     def run(self, program: tuple[Operation, ...]) -> None:
         """Execute and check one operation after the other."""
         for op in program:
             if isinstance(op, Moved):
-                made = self.move(op)
+                self.put(op.after, *self.move(op))
             elif isinstance(op, Sliced):
-                made, self.partial[op.after] = self.slice(op), self.partial.get(op.before, ())
+                self.put(op.after, self.slice(op), self.partial.get(op.before, ()))
             elif isinstance(op, Multiplied):
-                made, self.partial[op.result] = self.multiply(op), op.partial
+                self.put(op.result, self.multiply(op), op.partial)
             else:
-                made, self.partial[op.result] = self.combine(op), ()
-            result = op.after if isinstance(op, (Moved, Sliced)) else op.result
-            self.shards[result] = made
-            self.check(result)
+                self.put(op.result, self.apply(op))
 
-    def held(self, tensor: Tensor, *, whole: bool = True) -> Shards:
+    def held(self, tensor: Tensor, *, whole: bool = True) -> np.ndarray:
         """The shards of a tensor in one layout; an error where no device holds them."""
         if tensor not in self.shards:
             raise SimulationError(f"{tensor} is not held; held: {', '.join(map(str, self.shards))}")
         if whole and self.partial[tensor]:
             raise SimulationError(f"{tensor} is a partial sum over {self.partial[tensor]}")
+        self.used.add(tensor)
         return self.shards[tensor]
 
     def check(self, tensor: Tensor) -> None:
-        """Every device holds its block; partial sums add up to it over the axes still to reduce."""
-        whole, shards = self.values[tensor.name], self.shards[tensor]
-        for group in self.mesh.groups(self.partial[tensor]):
-            found = sum(shards[device] for device in group)
-            for device in group:
-                want = whole[self.mesh.block(tensor.layout, whole.shape, device)]
-                if np.shape(found) != want.shape or not np.array_equal(found, want):
-                    raise SimulationError(f"device {device} does not hold its block of {tensor}")
+        """Every device holds its block; partial sums add up to it over the axes still to reduce.
 
-    def multiply(self, op: Multiplied) -> Shards:
-        """Local products, counted from the shapes of the shards: two FLOP per multiply-add."""
-        made: Shards = {}
-        counts = set()
-        out = "".join(op.result.dims)
-        for device in self.mesh.devices():
-            total: np.ndarray | float = 0.0
-            count = 0
-            for left, right in op.pairs:
-                a, b = self.held(left)[device], self.held(right)[device]
-                lengths = dict(zip(left.dims, a.shape, strict=True))
-                for dim, length in zip(right.dims, b.shape, strict=True):
+        What is one part of a sum of several is checked when they are added.
+        """
+        if tensor.name not in self.values:
+            return
+        shards = self.shards[tensor]
+        if tensor not in self.wanted:
+            whole = self.values[tensor.name]
+            self.wanted[tensor] = self.mesh.spread(whole, tensor.layout)
+        want = self.wanted[tensor]
+        total = shards.sum(axis=self.mesh.places(self.partial[tensor]), keepdims=True)
+        same = shards.shape == want.shape and bool(
+            np.all(total == want)
+            if self.exact
+            else np.allclose(total, want, rtol=TOLERANCE, atol=TOLERANCE * np.abs(want).max())
+        )
+        if not same:
+            raise SimulationError(f"devices do not hold their blocks of {tensor}")
+
+    def multiply(self, op: Multiplied) -> np.ndarray:
+        """Local products, counted from the shapes of the shards: two FLOP per multiply-add that is
+        done, none where a fused kernel makes again what it made before."""
+        total: np.ndarray | float = 0.0
+        mesh = range(len(self.mesh.shape))
+        for pair in op.pairs:
+            a, b = self.held(pair.left), self.held(pair.right)
+            lengths: dict[str, int] = {}
+            for tensor, shards in ((pair.left, a), (pair.right, b)):
+                for dim, length in zip(tensor.dims, shards.shape[len(mesh) :], strict=True):
                     if lengths.setdefault(dim, length) != length:
-                        raise SimulationError(f"{left} . {right}: shards differ along {dim}")
-                letters = f"{''.join(left.dims)},{''.join(right.dims)}->{out}"
-                total = total + np.einsum(letters, a, b)
-                count += 2 * prod(lengths.values())
-            made[device] = np.asarray(total)
-            counts.add(count)
-        (count,) = counts
-        self.flops += count
+                        raise SimulationError(f"{pair.left} . {pair.right}: shards differ in {dim}")
+            number = {dim: len(mesh) + place for place, dim in enumerate(lengths)}
+            left, right, out = (
+                [*mesh, *(number[dim] for dim in tensor.dims)]
+                for tensor in (pair.left, pair.right, op.result)
+            )
+            total = total + np.einsum(a, left, b, right, out)
+            if not op.again:
+                share = Fraction(int(pair.share.p), int(pair.share.q))
+                self.flops += 2 * share * prod(lengths.values())
+        return np.asarray(total)
+
+    def apply(self, op: Applied) -> np.ndarray:
+        """A function of what each device holds, which needs dimensions whole where it mixes them."""
+        held = [self.held(tensor) for tensor in op.operands]
+        if op.function in functions.ALONG and any(t.layout[-1] for t in (*op.operands, op.result)):
+            raise SimulationError(f"{op.function} along a dimension that is split: {op.result}")
+        if op.function in ("route", "combine"):
+            wide, narrow = sorted((op.operands[0], op.result), key=lambda t: -len(t.dims))
+            # The places of experts, taken place by place, follow the rows that they are of.
+            if wide.layout[0] or wide.layout[1:] != narrow.layout:
+                raise SimulationError(f"{op.function}: {wide} does not stand as {narrow} does")
+            made = functions.routed(op, held[0], len(self.mesh.shape), self._local(op.result))
+        elif len({t.layout for t in (*op.operands, op.result)}) > 1:
+            raise SimulationError(f"{op.function}: unlike layouts of {op.operands} and {op.result}")
+        elif op.wrt is not None:
+            made = functions.GRADIENTS[op.function](op.wrt, *held)
+        elif op.again and op.function == "softmax":
+            if op.result.name not in self.statistics:
+                raise SimulationError(f"no statistics are kept of {op.result}")
+            made = np.exp(held[0] - self.statistics[op.result.name][..., None])
+        else:
+            made = functions.FORWARD[op.function](*held)
+            if op.function in functions.KEPT:
+                self.statistics[op.result.name] = functions.KEPT[op.function](*held)
+        if made.shape[len(self.mesh.shape) :] != self._local(op.result):
+            raise SimulationError(f"{op.function} gives no shards of {op.result}")
         return made
 
-    def combine(self, op: Combined) -> Shards:
-        """The element-wise product of what each device holds."""
-        factors = [self.held(tensor) for tensor in op.operands]
-        if len({(t.dims, t.layout) for t in (*op.operands, op.result)}) > 1:
-            raise SimulationError(f"{op.result}: factors of different layouts")
-        return {d: np.prod([f[d] for f in factors], axis=0) for d in self.mesh.devices()}
+    def _local(self, tensor: Tensor) -> tuple[int, ...]:
+        """The shape of a device's shard of a tensor."""
+        name = tensor.name.partition("+")[0]
+        shape = self.values[name].shape
+        return tuple(n // self.mesh.size(a) for n, a in zip(shape, tensor.layout, strict=True))
 
-    def slice(self, op: Sliced) -> Shards:
+    def slice(self, op: Sliced) -> np.ndarray:
         """What each device keeps; an error where it would need what it does not hold."""
         shards = self.held(op.before, whole=False)
-        shape = self.values[op.before.name].shape
-        made: Shards = {}
-        for device in self.mesh.devices():
+        shape = self.values[op.before.name.partition("+")[0]].shape
+        made = []
+        for device in np.ndindex(self.mesh.shape):
             have = self.mesh.block(op.before.layout, shape, device)
             want = self.mesh.block(op.after.layout, shape, device)
             for h, w in zip(have, want, strict=True):
@@ -168,51 +250,47 @@ class Machine:
             local = [
                 slice(w.start - h.start, w.stop - h.start) for h, w in zip(have, want, strict=True)
             ]
-            made[device] = shards[device][tuple(local)]
-        return made
+            made.append(shards[device][tuple(local)])
+        return np.stack(made).reshape(*self.mesh.shape, *made[0].shape)
 
-    def move(self, op: Moved) -> Shards:
-        """Run one collective in every group of its axes; every device must send alike."""
+    def move(self, op: Moved) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Run one collective in every group of its axes; also the axes that are still to reduce."""
         kind, axes = op.move.collective, op.move.axes
-        made: Shards = {}
-        counts: set[tuple[int, int]] = set()
-        shards = self.held(op.before, whole=kind not in ("reduce_scatter", "all_reduce"))
-        pairs = zip(op.before.layout, op.after.layout, strict=True)
+        reducing = kind in ("reduce_scatter", "all_reduce")
+        shards = self.held(op.before, whole=not reducing)
+        pairs = list(zip(op.before.layout, op.after.layout, strict=True))
         lost = [i for i, (b, a) in enumerate(pairs) if len(a) < len(b)]
-        pairs = zip(op.before.layout, op.after.layout, strict=True)
         gained = [i for i, (b, a) in enumerate(pairs) if len(a) > len(b)]
         if (len(lost), len(gained)) != SHAPES[kind]:
             raise SimulationError(f"a {kind} cannot bring {op.before} to {op.after}")
         left = self.partial[op.before]
-        if kind in ("reduce_scatter", "all_reduce"):
+        if reducing:
             if not set(axes) <= set(left):
                 raise SimulationError(f"{op.before} has nothing to reduce over {axes}")
             left = tuple(axis for axis in left if axis not in axes)
-        for group in self.mesh.groups(axes):
-            local = [shards[device] for device in group]
-            if kind == "all_gather":
-                parts, sent = ring_gather(local)
-                after = [np.concatenate(part, axis=lost[0]) for part in parts]
-            elif kind == "reduce_scatter":
-                after, sent = ring_reduce([chunks(one, len(group), gained[0]) for one in local])
-            elif kind == "all_reduce":
-                flat = [chunks(one.reshape(-1), len(group), 0) for one in local]
-                reduced, first = ring_reduce(flat)
-                parts, second = ring_gather(reduced)
-                after = [np.concatenate(part).reshape(local[0].shape) for part in parts]
-                sent = [a + b for a, b in zip(first, second, strict=True)]
-            else:
-                cut = [chunks(one, len(group), gained[0]) for one in local]
-                parts, sent = exchange(cut)
-                after = [np.concatenate(part, axis=lost[0]) for part in parts]
-            made.update(zip(group, after, strict=True))
-            held = {"all_gather": after[0].size, "all_to_all": local[0].size * len(group)}
-            counts.update((number, held.get(kind, local[0].size)) for number in sent)
-        if len(counts) != 1:
-            raise SimulationError(f"{op.move}: devices send unlike amounts {counts}")
-        self.sent.append(Sent(*counts.pop()))
-        self.partial[op.after] = left
-        return made
+        local = list(self.mesh.by_rank(shards, axes))
+        n, groups = len(local), prod(self.mesh.shape) // len(local)
+        first = len(self.mesh.shape) - len(self.mesh.places(axes))  # of the local dimensions
+        if kind == "all_gather":
+            parts, sent = ring_gather(local)
+            after = [np.concatenate(part, axis=first + lost[0]) for part in parts]
+        elif kind == "reduce_scatter":
+            after, sent = ring_reduce([chunks(one, n, first + gained[0]) for one in local])
+        elif kind == "all_reduce":
+            flat = [chunks(one.reshape(groups, -1), n, 1) for one in local]
+            reduced, there = ring_reduce(flat)
+            parts, back = ring_gather(reduced)
+            after = [np.concatenate(part, axis=1).reshape(local[0].shape) for part in parts]
+            sent = [a + b for a, b in zip(there, back, strict=True)]
+        else:
+            parts, sent = exchange([chunks(one, n, first + gained[0]) for one in local])
+            after = [np.concatenate(part, axis=first + lost[0]) for part in parts]
+        if len(set(sent)) != 1:
+            raise SimulationError(f"{op.move}: devices send unlike amounts {sent}")
+        largest = {"all_gather": after[0].size, "all_to_all": local[0].size * n}
+        array = largest.get(kind, local[0].size)
+        self.sent.append(Sent(sent[0] // groups, array // groups))
+        return self.mesh.by_device(np.stack(after), axes), left
 
 
 # How many dimensions each collective makes less split and more split.
@@ -243,7 +321,7 @@ def ring_gather(local: list[np.ndarray]) -> tuple[list[list[np.ndarray]], list[i
             sent[rank] += have[rank][which].size
         for rank, which, chunk in arriving:
             have[rank][which] = chunk
-    return [[found[which] for which in range(n)] for found in have], sent
+    return [[one[which] for which in range(n)] for one in have], sent
 
 
 def ring_reduce(cut: list[list[np.ndarray]]) -> tuple[list[np.ndarray], list[int]]:

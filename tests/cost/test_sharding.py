@@ -7,15 +7,21 @@ from itertools import product as every
 
 import pytest
 import sympy as sp
-from derive.cost.sharding import Sharding, gated, sharding
 from expected_moves import ROWS, Expected, Row, by_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shardings import shardings
+from shardings import layouts, shardings
 
-from derive.cost.program import Move, PassCost
-from derive.cost.rules import KEEP, passes
+from derive.cost.block import Block, gated
+from derive.cost.layout import spread
+from derive.cost.passes import KEEP, passes, program
+from derive.cost.program import Move, Multiplied, PassCost
+from derive.cost.reader import block
+from derive.cost.stage import LAYOUT, laid_out
+from derive.cost.strategies import STRATEGIES
+from derive.cost.transformer import LAYER, MLP
 from derive.notation import units
+from derive.notation.errors import ShardingError
 from derive.notation.symbols import B, D, F, X, Y, e, e_g, fma, unit_of_symbol
 from derive.notation.units import unit_of
 
@@ -25,15 +31,15 @@ TENSOR = "In[B, D_Y] . W_in[D, F_Y] . W_out[F_Y, D] -> Out[B, D_Y]"
 MIXED = "In[B_X, D_Y] . W_in[D_X, F_Y] . W_out[F_Y, D_X] -> Out[B_X, D_Y]"
 
 
-def found(cost: PassCost) -> list[Expected]:
+def moves_of(cost: PassCost) -> list[Expected]:
     return [(m.collective, m.tensor, m.axis, m.bytes) for m in cost.moves]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row.text}, keep {row.keep}" for row in ROWS])
 def test_moves_by_hand(row: Row) -> None:
-    forward, backward = passes(sharding(row.text), row.keep)
-    assert Counter(found(forward)) == Counter(row.forward), row.why
-    assert Counter(found(backward)) == Counter(row.backward), row.why
+    forward, backward = passes(block(row.text), row.keep)
+    assert Counter(moves_of(forward)) == Counter(row.forward), row.why
+    assert Counter(moves_of(backward)) == Counter(row.backward), row.why
 
 
 def test_table_is_broad() -> None:
@@ -45,7 +51,7 @@ def test_table_is_broad() -> None:
 @pytest.mark.parametrize("on_w", ["", "D", "F"])
 @pytest.mark.parametrize("on_out", ["", "B", "F"])
 def test_one_axis(on_in: str, on_w: str, on_out: str) -> None:
-    (cost, _) = passes(sharding(placed({"X": (on_in, on_w, on_out)})))
+    (cost, _) = passes(block(placed({"X": (on_in, on_w, on_out)})))
     assert tuple((m.collective, m.tensor) for m in cost.moves) == by_rule(on_in, on_w, on_out)
 
 
@@ -66,7 +72,7 @@ def test_axes_are_separate() -> None:
     pairs = [(a, b) for a, b in every(choices, choices) if not ({*a} - {""}) & ({*b} - {""})]
     assert len(pairs) > 50
     for a, b in pairs:
-        cost, _ = passes(sharding(placed({"X": a, "Y": b})))
+        cost, _ = passes(block(placed({"X": a, "Y": b})))
         moves = Counter((m.collective, m.tensor, m.axis) for m in cost.moves)
         alone = [(*move, "X") for move in by_rule(*a)] + [(*move, "Y") for move in by_rule(*b)]
         assert moves == Counter(alone), placed({"X": a, "Y": b})
@@ -79,7 +85,7 @@ def totals(text: str, keep: str = "activations") -> list[sp.Expr]:
 
 
 def both(text: str, keep: str = "activations") -> tuple[PassCost, PassCost]:
-    return passes(sharding(text), keep)
+    return passes(block(text), keep)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,7 @@ def test_published_cell_for_mixed_backward_activations_is_wrong() -> None:
 
 @pytest.mark.parametrize("text", [DP, FSDP, TENSOR, MIXED])
 def test_flops(text: str) -> None:
-    layer = sharding(text)
+    layer = block(text)
     chips = sp.Mul(*({"X": X, "Y": Y}[axis] for axis in layer.mesh))
     for made, matrices in ((layer, 2), (gated(layer), 3)):
         forward, backward = passes(made)
@@ -142,19 +148,183 @@ def test_sent_among_four(collective: str, sent: sp.Expr) -> None:
     assert move.sent_bytes.subs(X, 4) == sent * e * B * D
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+RUNS = settings(max_examples=120, deadline=None, derandomize=True, database=None)
+
+
+@RUNS
 @given(shardings(), st.sampled_from(KEEP))
-def test_units_fold_and_numbers_are_exact(layer: Sharding, keep: str) -> None:
-    for cost in passes(layer, keep):
-        assert unit_of(cost.flops, unit_of_symbol) == units.flop
-        for move in cost.moves:
-            for size in (move.array_bytes, move.bytes, move.sent_bytes):
-                assert unit_of(size, unit_of_symbol) == units.byte
-                assert not size.atoms(sp.Float)
+def test_units_fold_and_numbers_are_exact(read: Block, keep: str) -> None:
+    folds(read, keep)
+
+
+@RUNS
+@given(layouts(), st.sampled_from(KEEP), st.booleans())
+def test_units_fold_for_every_block(laid: tuple[Block, str], keep: str, fused: bool) -> None:
+    read, line = laid
+    try:
+        read = spread(read, line)
+    except ShardingError:
+        return
+    folds(read, keep, fused)
+
+
+def folds(read: Block, keep: str, fused: bool = True) -> None:
+    """FLOP are FLOP and bytes are bytes, without a float."""
+    whole = program(read, keep, fused)
+    for cost in (whole.forward, whole.backward, whole.update):
+        if cost.flops:
+            assert unit_of(cost.flops, unit_of_symbol) == units.flop
         assert not cost.flops.atoms(sp.Float)
+        for move in cost.moves:
+            for size in {move.array_bytes, move.bytes, move.sent_bytes}:
+                is_bytes(size)
+    for saved in whole.saved:
+        is_bytes(saved.bytes)
+        assert saved.name
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
-@given(shardings())
-def test_round_trip(layer: Sharding) -> None:
-    assert sharding(str(layer)) == layer
+def is_bytes(size: sp.Expr) -> None:
+    assert unit_of(size, unit_of_symbol) == units.byte
+    assert not size.atoms(sp.Float)
+
+
+# The book's strategies and what they are in full: design, section 3.
+LINES = {
+    "B:X": DP,
+    "B:X D:X": FSDP,
+    "F:Y D:Y": TENSOR,
+    "B:X F:Y D:Y D:X": MIXED,
+    "B:X F:Y B:Y": "In[B_XY, D] . W_in[D, F_Y] -> Tmp[B_X, F_Y] . W_out[F_Y, D] -> Out[B_XY, D]",
+}
+
+
+@pytest.mark.parametrize("keep", KEEP)
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_layout_is_the_sharding_typed_in_full(line: str, keep: str) -> None:
+    laid, full = spread(MLP, line), block(LINES[line])
+    assert laid.tensors == full.tensors
+    assert program(laid, keep).forward == program(full, keep).forward
+    assert program(laid, keep).backward == program(full, keep).backward
+    assert program(laid, keep).saved == program(full, keep).saved
+
+
+def test_the_named_strategies_are_these_lines() -> None:
+    names = ("data_parallel", "fsdp", "tensor_parallel", "fsdp_tensor", "sequence_parallel")
+    for name, text in zip(names, LINES.values(), strict=True):
+        assert STRATEGIES[name].block == block(text)
+
+
+def test_rules_in_brackets_speak_of_what_they_name() -> None:
+    laid = spread(MLP, "D:a(weights) B:b(activations) F:c(W_in) F:d(Tmp,W_out) D:z(optimizer)")
+    assert str(laid) == (
+        "In[B_b, D] . W_in[D_a, F_c] -> Tmp[B_b, F_d] . W_out[F_d, D_a] -> Out[B_b, D]"
+    )
+    assert [str(state) for state in laid.states] == ["W_in[D_a+z, F_c]", "W_out[F_d, D_a+z]"]
+
+
+def test_a_tensor_takes_the_first_rule_of_an_axis_it_does_not_have() -> None:
+    assert str(spread(MLP, "F:X D:X").tensors[1]) == "W_in[D, F_X]"
+    assert str(spread(MLP, "D:X F:X").tensors[1]) == "W_in[D_X, F]"
+    assert str(spread(MLP, "D:X D:Y D:X").tensors[1]) == "W_in[D_XY, F]"
+    typed = block("In[B_X, D] . W[D_Y, F] -> Out[B, F]")
+    assert str(spread(typed, "D:X D:Y B:Z")) == "In[B_XZ, D_Y] . W[D_YX, F] -> Out[B_Z, F]"
+
+
+def test_a_second_line_adds_to_the_first() -> None:
+    """Rings and the layout of the optimizer's state are those of both lines."""
+    read = LAYER[3]
+    rules = LAYOUT.replace(" V:tp", "").split()
+    for cut in range(1, len(rules)):
+        first, second = " ".join(rules[:cut]), " ".join(rules[cut:])
+        assert spread(spread(read, first), second) == spread(read, " ".join(rules))
+
+
+# --- what the pass waits for, and what can hide under what
+
+
+def by_tensor(cost: PassCost) -> dict[str, Move]:
+    return {f"{move.collective} {move.tensor}": move for move in cost.moves}
+
+
+def test_a_ring_hides_under_the_products_that_use_what_it_passes() -> None:
+    """Keys and values go round while they are multiplied: a block of them at a time, so that the
+    products with what is there already hide the rest; nothing else does, and no one waits."""
+    whole = program(STRATEGIES["context_parallel"].block)
+    forward, backward = by_tensor(whole.forward), by_tensor(whole.backward)
+    assert {name: move.under for name, move in forward.items()} == {
+        "all_gather Key": ("Score",), "all_gather Val": ("O",),
+    }  # fmt: skip
+    assert {name: move.under for name, move in backward.items()} == {
+        "all_gather Val": ("dShare",),
+        "all_gather Key": ("dQ",),
+        "reduce_scatter dVal": ("dVal",),
+        "reduce_scatter dKey": ("dKey",),
+    }
+    assert not any(move.critical for move in (*forward.values(), *backward.values()))
+
+
+def test_what_is_gathered_first_is_waited_for() -> None:
+    """The same layout without the ring: forward the pass waits, and nothing hides it."""
+    ring, first = (STRATEGIES[n].block for n in ("context_parallel", "context_gathered"))
+    assert ring is not None and first is not None
+    one, other = program(ring), program(first)
+    assert [m.array_bytes for m in one.forward.moves] == [
+        m.array_bytes for m in other.forward.moves
+    ]
+    assert all(move.critical and not move.under for move in other.forward.moves)
+    # Kept from the forward pass, they are not gathered again; a ring leaves no device the whole.
+    assert {move.tensor for move in other.backward.moves} == {"dVal", "dKey"}
+    assert all(move.critical and not move.under for move in other.backward.moves)
+    kept = {one.tensor for one in other.saved} - {one.tensor for one in one.saved}
+    assert {str(tensor) for tensor in kept} == {"Key[b_seq, U, K, H]", "Val[b_seq, U, K, H]"}
+
+
+def test_weights_are_gathered_under_the_products_of_other_weights() -> None:
+    """FSDP fetches the next weight while this one is used: over a stack of layers, under every
+    product but those that use it; a gradient leaves under those that do not make it."""
+    whole = program(STRATEGIES["fsdp"].block)
+    for cost in (whole.forward, whole.backward):
+        assert not any(move.critical for move in cost.moves)
+        products = {op.result.name for op in cost.program if isinstance(op, Multiplied)}
+        for move in cost.moves:
+            touching = {
+                op.result.name
+                for op in cost.program
+                if isinstance(op, Multiplied)
+                and move.tensor
+                in {op.result.name, *(t.name for pair in op.pairs for t in (pair.left, pair.right))}
+            }
+            assert touching and {*move.under} == products - touching
+    assert by_tensor(whole.forward)["all_gather W_in"].under == ("Out",)
+    assert by_tensor(whole.backward)["reduce_scatter dW_in"].under == ("dTmp", "dW_out", "dIn")
+
+
+def test_activations_are_waited_for() -> None:
+    """Tensor parallelism hides under nothing, but for what is gathered again for gradients of
+    weights, which can come while the gradients of activations go on."""
+    for keep, again in (("activations", set()), ("none", {"In"})):
+        whole = program(STRATEGIES["tensor_parallel"].block, keep)
+        moves = (*whole.forward.moves, *whole.backward.moves)
+        assert {m.tensor for m in whole.backward.moves if not m.critical} == again
+        assert all(bool(move.under) == (not move.critical) for move in moves)
+    layer = laid_out(LAYER[3])
+    assert all(m.critical == (m.axes == ("tp",)) for m in layer.forward.moves)
+    assert {m.tensor for m in layer.backward.moves if not m.critical and m.axes == ("tp",)} == {
+        "X", "Y",
+    }  # fmt: skip
+
+
+def test_nothing_hides_under_a_product_that_is_made_again() -> None:
+    """It is not counted, so that its time cannot hide anything."""
+    for whole in (program(STRATEGIES["context_parallel"].block), laid_out(LAYER[3])):
+        again = {op.result.name for op in whole.backward.program if getattr(op, "again", False)}
+        assert again
+        assert not again & {name for move in whole.backward.moves for name in move.under}
+
+
+def test_parts_of_a_gradient_are_waited_for_like_the_whole() -> None:
+    """X is used by two functions, and what each contributes moves on its way to dX."""
+    text = "X[B_X, D] . W[D, F] -> Y[B_X, F]; Y -> A[B, F_X]; Y -> C[B, F_X]; A * C -> Out[B, F_X]"
+    parts = [m for m in program(block(text)).backward.moves if m.tensor.startswith("dY+")]
+    assert [move.tensor for move in parts] == ["dY+0", "dY+1"]
+    assert all(move.critical and not move.under for move in parts)

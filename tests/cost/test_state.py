@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import sympy as sp
 from comparison import sizes_for
-from derive.cost.sharding import Sharding
 from simulator import Machine, Mesh
 
+from derive.cost.block import Block
+from derive.cost.passes import program
 from derive.cost.strategies import STRATEGIES, layer
 from derive.notation import symbols as v
 
 SIZES = {"X": 2, "Y": 3, "Z": 4}
-SHARDED = [s for s in STRATEGIES.values() if s.layer is not None]
+SHARDED = [s for s in STRATEGIES.values() if s.block is not None]
+WITH_STATE = [s for s in SHARDED if s.state is not None]
 ODD = (
     "In[B_X, D] . W_in[D_XZ, F_Y] . W_out[F_Y, D_ZX] -> Out[B_X, D]",
     "In[E, B_X, D] . W_in[E_X, D, F_Y] . W_out[E_X, F_Y, D] -> Out[E, B_X, D]",
@@ -21,45 +23,53 @@ ODD = (
 BYTES = {v.s_P: sp.Integer(10), v.P: sp.Integer(2**3 * 3**3 * 5 * 7)}
 
 
-def state(of: sp.Expr | None, numbers: dict[sp.Symbol, int]) -> sp.Expr:
-    assert of is not None
-    return of.xreplace(BYTES | {symbol: sp.Integer(n) for symbol, n in numbers.items()})
+def state(size: sp.Expr | None, numbers: dict[sp.Symbol, int]) -> sp.Expr:
+    assert size is not None
+    return size.xreplace(BYTES | {symbol: sp.Integer(n) for symbol, n in numbers.items()})
 
 
-def held_share(read: Sharding, sizes: dict[str, int]) -> sp.Rational:
-    """The share of all elements of the weights that every device of the mesh holds."""
+def held_share(read: Block, sizes: dict[str, int]) -> sp.Rational:
+    """The share of all elements of the parameters that every device of the mesh holds."""
     mesh = Mesh({axis: sizes[axis] for axis in read.mesh})
-    lengths = sizes_for(read, mesh)
-    whole = {w.name: np.zeros([lengths[dim] for dim in w.dims]) for w in read.weights}
+    lengths = sizes_for(program(read), mesh)
+    parameters = [read[name] for name in read.parameters]
+    whole = {w.name: np.zeros([lengths[dim] for dim in w.dims]) for w in parameters}
     machine = Machine(mesh, whole)
-    for weight in read.weights:
+    for weight in parameters:
         machine.place(weight)
-    counts = {
-        sum(machine.held(weight)[device].size for weight in read.weights)
-        for device in mesh.devices()
-    }
-    (count,) = counts
-    return sp.Rational(count, sum(array.size for array in whole.values()))
+    count = sum(machine.held(weight).size for weight in parameters)
+    devices = int(np.prod(mesh.shape))
+    return sp.Rational(count, devices * sum(array.size for array in whole.values()))
 
 
 @pytest.mark.parametrize(
-    "strategy", [*SHARDED, *map(layer, ODD)], ids=lambda s: f"{s.name}: {s.layer}"
+    "strategy", [*WITH_STATE, *map(layer, ODD)], ids=lambda s: f"{s.name}: {s.block}"
 )
 def test_the_state_of_a_sharded_layer_is_what_a_device_holds(strategy) -> None:
-    numbers = {v.find(axis): SIZES[axis] for axis in strategy.layer.mesh}
-    share = held_share(strategy.layer, SIZES)
+    numbers = {v.find(axis): SIZES[axis] for axis in strategy.block.mesh}
+    share = held_share(strategy.block, SIZES)
     assert state(strategy.state, numbers) == BYTES[v.s_P] * BYTES[v.P] * share
 
 
 def test_the_shares_by_hand() -> None:
-    shares = {s.name: held_share(s.layer, SIZES) for s in SHARDED}  # type: ignore[arg-type]
+    shares = {s.name: held_share(s.block, SIZES) for s in WITH_STATE}  # type: ignore[arg-type]
     x, y = SIZES["X"], SIZES["Y"]
     assert shares == {
         "data_parallel": 1,
         "fsdp": sp.Rational(1, x),
         "tensor_parallel": sp.Rational(1, y),
         "fsdp_tensor": sp.Rational(1, x * y),
+        "sequence_parallel": sp.Rational(1, y),
+        "hsdp": sp.Rational(1, x),
+        "ulysses": 1,
+        "expert_parallel": sp.Rational(1, x),
     }
+
+
+def test_attention_alone_has_no_parameters_and_no_state() -> None:
+    without = {s.name for s in SHARDED} - {s.name for s in WITH_STATE}
+    assert without == {"context_parallel", "context_gathered"}
+    assert all(not s.block.parameters for s in SHARDED if s.name in without)  # type: ignore[union-attr]
 
 
 def test_weights_split_unlike_have_no_state() -> None:

@@ -1,0 +1,117 @@
+"""The functions of a block and their gradients in plain NumPy, on the last dimensions of an array.
+
+A gradient takes the place of the operand that it is in, the gradient of the result and what
+`block.FUNCTIONS` says that it needs: operands by place, then the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from derive.cost.program import Applied
+
+SMALL = 1e-6  # under the root of a norm
+ALONG = ("norm", "softmax")
+EXACT = ("+", "*", "relu", "view", "route", "combine")
+
+_SLOPE = np.sqrt(2 / np.pi)
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+def _silu_slope(x: np.ndarray) -> np.ndarray:
+    s = 1 / (1 + np.exp(-x))
+    return s + x * s * (1 - s)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return x / 2 * (1 + np.tanh(_SLOPE * (x + 0.044715 * x**3)))
+
+
+def _gelu_slope(x: np.ndarray) -> np.ndarray:
+    t = np.tanh(_SLOPE * (x + 0.044715 * x**3))
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * _SLOPE * (1 + 3 * 0.044715 * x * x)
+
+
+def _root(x: np.ndarray) -> np.ndarray:
+    return np.sqrt((x * x).mean(axis=-1, keepdims=True) + SMALL)
+
+
+def _norm_gradient(wrt: int, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    root = _root(x)
+    return g / root - x * (g * x).mean(axis=-1, keepdims=True) / root**3
+
+
+def log_sum_exp(x: np.ndarray) -> np.ndarray:
+    """The logarithm of the sum of exponentials of each row."""
+    most = x.max(axis=-1)
+    return np.asarray(most + np.log(np.exp(x - most[..., None]).sum(axis=-1)))
+
+
+FORWARD: dict[str, Callable[..., np.ndarray]] = {
+    "+": lambda *parts: np.sum(parts, axis=0),
+    "*": lambda *factors: np.prod(factors, axis=0),
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": _gelu,
+    "silu": _silu,
+    "silu*": lambda x, y: _silu(x) * y,
+    "gelu*": lambda x, y: _gelu(x) * y,
+    "norm": lambda x: x / _root(x),
+    "softmax": lambda x: np.exp(x - log_sum_exp(x)[..., None]),
+    "view": lambda x: x,
+}
+
+GRADIENTS: dict[str, Callable[..., np.ndarray]] = {
+    "+": lambda wrt, g: g,
+    "*": lambda wrt, g, *factors: np.prod([g, *factors[:wrt], *factors[wrt + 1 :]], axis=0),
+    "relu": lambda wrt, g, result: g * (result > 0),
+    "gelu": lambda wrt, g, x: g * _gelu_slope(x),
+    "silu": lambda wrt, g, x: g * _silu_slope(x),
+    "silu*": lambda wrt, g, x, y: g * (_silu(x) if wrt else y * _silu_slope(x)),
+    "gelu*": lambda wrt, g, x, y: g * (_gelu(x) if wrt else y * _gelu_slope(x)),
+    "norm": _norm_gradient,
+    "softmax": lambda wrt, g, s: s * (g - (g * s).sum(axis=-1, keepdims=True)),
+    "view": lambda wrt, g: g,
+}
+
+KEPT: dict[str, Callable[..., np.ndarray]] = {
+    "softmax": log_sum_exp,
+    "silu*": lambda x, y: _silu(x),
+    "gelu*": lambda x, y: _gelu(x),
+}
+"""What a kernel keeps of the operands, besides operands and result themselves."""
+
+
+def routed(op: Applied, array: np.ndarray, lead: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Rows handed to the places of experts, or brought back, after `lead` dimensions of the mesh."""
+    spreads = (op.function == "route") == (op.wrt is None)
+    mesh, local = array.shape[:lead], array.shape[lead:]
+    return hand_out(array, mesh, local, shape) if spreads else bring_back(array, mesh, local, shape)
+
+
+def hand_out(
+    rows: np.ndarray, mesh: tuple[int, ...], local: tuple[int, ...], shape: tuple[int, ...]
+) -> np.ndarray:
+    """Rows [B, ...] at the places [E, J, ...]: place j of expert e, the (j E + e)-th, takes row
+    (j E + e) // k, so that each row goes to k = E J / B of the experts and places."""
+    experts, places, *rest = shape
+    copies = experts * places // local[0]
+    axis = len(mesh)
+    taken = np.repeat(rows, copies, axis=axis).reshape(*mesh, places, experts, *rest)
+    return taken.swapaxes(axis, axis + 1)
+
+
+def bring_back(
+    placed: np.ndarray, mesh: tuple[int, ...], local: tuple[int, ...], shape: tuple[int, ...]
+) -> np.ndarray:
+    """Places [E, J, ...] added up for the rows [B, ...] that they took."""
+    rows, *rest = shape
+    axis = len(mesh)
+    in_order = placed.swapaxes(axis, axis + 1)
+    copies = prod(local[:2]) // rows
+    return np.asarray(in_order.reshape(*mesh, rows, copies, *rest).sum(axis=axis + 1))

@@ -13,6 +13,7 @@ from typing import Any
 
 from derive.commands import output
 from derive.commands.plan_parser import (
+    TASK_OPTIONS,
     add_limit_options,
     add_mesh_parser,
     add_plan_parser,
@@ -281,10 +282,13 @@ def _figures(options: argparse.Namespace) -> int:
 def _why(options: argparse.Namespace) -> int:
     from derive.commands import book, plan
 
-    figure = options.figure
-    output.write(
-        plan.why(options) if figure.startswith("plan.") else book.why(figure, options.chapters)
-    )
+    if options.figure.startswith("plan."):
+        output.write(plan.why(options))
+        return 0
+    for name in TASK_OPTIONS:
+        if getattr(options, name) is not None:
+            raise DeriveError(f"--{name}: of a plan alone, such as plan.1.mfu")
+    output.write(book.why(options.figure, options.chapters))
     return 0
 
 

@@ -103,7 +103,7 @@ class Axis:
     name: str
     values: Callable[[Counts], tuple[int, ...]] | None
     rule: Callable[[Counts, int], str | None] = lambda n, degree: None
-    facts: Callable[[Counts, int], str] = lambda n, degree: f"{degree} is not 1"
+    facts: Callable[[Counts, int], str] = lambda n, degree: "only 1 is planned"
     divides: tuple[str, ...] = ()
     said: bool = True
     column: bool = True

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from itertools import product
+from pathlib import Path
 
 from cases import made, passing, space
 
@@ -123,3 +127,43 @@ def test_a_context_degree_is_refused_with_the_pieces_that_zigzag_cuts():
     assert worded(n, degrees(cp=3), "sequence").endswith("(8194 tokens, at least 1 a rank)")
     assert worded(n, degrees(cp=2), "cards") == "the degrees do not divide the cards"
     assert "zigzag" not in worded(n._replace(pieces=1), degrees(cp=3), "sequence")
+
+
+ONE_ROW = """
+from dataclasses import replace
+import derive.plan.axes as axes
+rows = {axis.name: axis for axis in axes.AXES}
+rows["pp"] = replace(rows["pp"], divides=("cards", "layers"))
+free = {"values": lambda n: (1, 2, 5), "rule": lambda n, degree: None, "divides": ("layers",)}
+rows["virtual"] = replace(rows["virtual"], **free)
+axes.AXES = tuple(rows.values())
+from derive.cli import main
+from derive.facts import chip, model
+from derive.plan.search import search
+from derive.plan.task import task
+asked = task(model("llama-3-70b"), chip("h100"), cards=64, seq=8192, batch=512)
+ranking = search(asked)
+reasons = [axes.broken(asked.counts, row) for row in ranking.space.rows()]
+assert {"layers", "cards"} < set(reasons) and len(reasons) == 3 * 756
+for reason in ("layers", "cards"):
+    assert ranking.rejected[reason] == reasons.count(reason)
+assert ranking.fit + ranking.rejected["memory"] == reasons.count(None)
+typed = "plan --model llama-3-70b --chip h100 --cards 64 --seq 8192 --batch 512".split()
+main([*typed, "--also", "tp=8,virtual=2", "--why", "1", "tp=8,virtual=5"])
+main([*typed, "--set", "virtual=2", "--json", "--top", "1"])
+main([*typed, "--also", "pp=16,virtual=2"])
+"""
+
+
+def test_an_axis_is_one_row():
+    """With other values in its row, an axis is searched, ranked, named, held and refused."""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_ROW], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert "pp  dp  virtual  micro-batch" in done.stdout
+    assert "rank 174: tp=8 cp=1 pp=1 dp=8 virtual=2" in done.stdout
+    assert "faster than tp=8 cp=1 pp=1 dp=8 virtual=5" in done.stdout
+    assert '"virtual": 2,' in done.stdout
+    assert "pp=16 virtual=2 is rejected: the layers do not split evenly" in done.stderr

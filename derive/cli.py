@@ -280,11 +280,13 @@ def _figures(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from derive.commands import book, plan
-
     if options.figure.startswith("plan."):
+        from derive.commands import plan
+
         output.write(plan.why(options))
         return 0
+    from derive.commands import book
+
     for name in TASK_OPTIONS:
         if getattr(options, name) is not None:
             raise DeriveError(f"--{name}: of a plan alone, such as plan.1.mfu")

@@ -206,7 +206,7 @@ def _pair(ranking: Ranking, asked: Sequence[int | Wanted]) -> tuple[Plan, Plan]:
 def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
     """The outcome of a search as JSON-ready data; times in seconds, memory in bytes."""
     asked = ranking.task
-    values = {**asked.numbers, **asked.fixed}
+    values: dict[sp.Symbol, Fraction | int] = {**asked.numbers, **asked.fixed}
     data: dict[str, Any] = {
         "model": asked.model,
         "chip": asked.chip,

@@ -6,7 +6,6 @@ import re
 from argparse import Action, ArgumentParser, Namespace
 from typing import Any
 
-
 TASK_OPTIONS = ("model", "chip", "cards", "seq", "batch", "assume", "set", "profile", "facts")
 
 

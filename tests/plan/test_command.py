@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from cases import LINES, SEARCHES, made
+from cases import LINES, SEARCHES, asked
 
 from derive.commands import plan as plan_command
 from derive.commands.plan_parser import add_plan_parser
@@ -243,7 +243,7 @@ def test_bad_input_is_one_line(text, told):
 
 
 def test_a_number_beyond_float64_is_null_in_the_data():
-    plan = search(made()).plan(1)
+    plan = search(asked()).plan(1)
     first = replace(plan, parts={**plan.parts, "tp": Fraction(10) ** 400})
     data = plan_command.plan_data(first)
     assert data["step_seconds"] is None is data["parts"]["tp"] and data["mfu"] == float(first.mfu)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import sympy as sp
-from cases import SEARCHES, at, made, of_notebook, passing, space
+from cases import SEARCHES, asked, at, of_notebook, passing, space
 
 from derive.cli import main
 from derive.cost.step_assumptions import DEFAULT, NOTEBOOK
@@ -24,7 +24,7 @@ GRID = space((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 5), (1, 2))
 
 def some_plans() -> list[Plan]:
     draw = random.Random(3)
-    tasks = [made(cards=160, seq=32768, batch=320, assumptions=a) for a in (NOTEBOOK, DEFAULT)]
+    tasks = [asked(cards=160, seq=32768, batch=320, assumptions=a) for a in (NOTEBOOK, DEFAULT)]
     return [plan_of(task, row) for task in tasks for row in draw.sample(passing(task, GRID), 6)]
 
 
@@ -80,7 +80,7 @@ def test_quantities_are_the_numbers_of_the_plan(plan: Plan) -> None:
 
 
 def test_a_plan_that_does_not_fit_recomputes_all_and_says_so() -> None:
-    plan = at(made(), 1, 1, 1, 64)
+    plan = at(asked(), 1, 1, 1, 64)
     assert plan.lacks_bytes and plan["L_r"].formula == "L_p" and plan["L_r"].value == 80
     assert plan["memory"].value == sp.Rational(
         plan.memory_bytes.numerator, plan.memory_bytes.denominator
@@ -88,7 +88,7 @@ def test_a_plan_that_does_not_fit_recomputes_all_and_says_so() -> None:
 
 
 def test_a_name_that_a_plan_lacks_is_answered_with_the_nearest() -> None:
-    plan = at(made(), 8, 1, 1, 8)
+    plan = at(asked(), 8, 1, 1, 8)
     with pytest.raises(
         UnknownName, match="unknown quantity of a plan 't_rin'; did you mean t_ring"
     ):

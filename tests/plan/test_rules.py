@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import product
 from pathlib import Path
 
-from cases import made, passing, space
+from cases import asked, passing, space
 
 from derive.cost.step_assumptions import step_assumptions
 from derive.notation import symbols as v
@@ -55,7 +55,7 @@ def some_tasks(draw):
         cards = draw.choice(grid.tp) * draw.choice(grid.cp) * draw.choice(grid.pp) * data
         held = draw.choice(({}, {}, {}, {"dp": data}, {"dp": 2 * data}))
         tasks.append(
-            made(
+            asked(
                 "llama-3-70b", cards=draw.choice((cards, cards, cards * 720, HUGE)),
                 seq=draw.choice((4096, 8192, 61440, 92160)),
                 batch=data * draw.choice(grid.micro_batch) * draw.choice((1, 2, 30)),
@@ -95,31 +95,33 @@ def test_rows_are_those_of_the_definition():
             lost = counted(task, grid)
             reasons.update(lost)
             one_by_one = Counter(broken(task.counts, row) for row in grid.rows())
-            found = search(task, grid)
-            fitting = zip(*(found[axis.symbol].tolist() for axis in AXES), strict=True)
+            ranking = search(task, grid)
+            fitting = zip(*(ranking[axis.symbol].tolist() for axis in AXES), strict=True)
             assert {(x[0], x[1], x[2], x[3], x[6]) for x in fitting} <= set(wanted)
-            assert found.fit + found.rejected.get("memory", 0) == len(wanted) == one_by_one[None]
+            assert (
+                ranking.fit + ranking.rejected.get("memory", 0) == len(wanted) == one_by_one[None]
+            )
             for key in set(one_by_one) - {None}:
-                assert found.rejected[key] == one_by_one[key]
+                assert ranking.rejected[key] == one_by_one[key]
             for key in ("cards", "held", "batch"):
-                assert found.rejected.get(key, 0) == lost[key]
+                assert ranking.rejected.get(key, 0) == lost[key]
     assert rows > 500 < min(reasons.values()) and len(reasons) == 3 and shared > 20
 
 
 def test_a_data_degree_that_is_held():
-    free, held = made(cards=64, batch=512), made(cards=64, batch=512, dp=4)
+    free, held = asked(cards=64, batch=512), asked(cards=64, batch=512, dp=4)
     rows = passing(held, held.space)
     assert rows == [row for row in passing(free, free.space) if row.dp == 4] != []
 
 
 def test_nothing_divides():
-    task = made(cards=7)
+    task = asked(cards=7)
     assert passing(task, task.space) == [] and search(task).fit == 0
 
 
 def test_a_context_degree_is_refused_with_the_pieces_that_zigzag_cuts():
     """Where the sequence itself divides, the 2c pieces do not; elsewhere they are not named."""
-    n = made("llama-3-8b", cards=8, seq=8194, batch=8, T_min=1, assumptions=ZIGZAG).counts
+    n = asked("llama-3-8b", cards=8, seq=8194, batch=8, T_min=1, assumptions=ZIGZAG).counts
     told = worded(n, degrees(cp=2), "sequence")
     assert told.endswith(
         "(8194 tokens, at least 1 a rank, which zigzag cuts into 2c = 4 equal pieces)"

@@ -261,7 +261,9 @@ def _near_data(near: Near) -> dict[str, Any]:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """One plan as JSON-ready data."""
+    """One plan as JSON-ready data; a part of 0 for traffic that the step model leaves out."""
+    traffic = (axis.name for axis in AXES if axis.traffic)
+    idle = {name: Fraction(0) for name in traffic if name not in plan.parts}
     return {
         **{axis.name: degree for axis, degree in zip(AXES, plan.degrees, strict=True)},
         "mfu": _number(plan.mfu),
@@ -269,7 +271,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "memory_bytes": _number(plan.memory_bytes),
         "recomputed_layers": plan.recomputed_layers,
         "layers_per_stage": plan.layers_per_stage,
-        "parts": {name: _number(plan.parts.get(name, Fraction(0))) for name in (*plan.parts, "ep")},
+        "parts": {name: _number(part) for name, part in {**plan.parts, **idle}.items()},
         "memory": {name: _number(part) for name, part in plan.memory.items()},
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from fractions import Fraction
 from math import ceil
 
@@ -106,9 +105,32 @@ def test_columns_and_blocks_make_the_steps_of_the_model(assumptions) -> None:  #
                 assert here == pytest.approx(float(value), rel=1e-9, abs=1e-9), target
 
 
-def operations(page: str, names: str) -> list[str]:
-    """The lines of a page in which one of some names stands."""
-    return [line for line in page.split("\n")[1:] if re.search(rf"\b({names})\b", line)]
+class Counted(np.ndarray):
+    """An array that counts the operations whose result is as large as a block."""
+
+    whole = 0
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **more: object
+    ) -> object:
+        plain = [x.view(np.ndarray) if isinstance(x, Counted) else x for x in inputs]
+        result = np.asarray(getattr(ufunc, method)(*plain, **more))
+        Counted.whole += result.shape == (3, 4)
+        return result.view(Counted)
+
+
+@pytest.mark.parametrize(("name", "most"), [("notebook", 20), ("default", 60)])
+def test_few_operations_are_done_on_whole_blocks(name: str, most: int) -> None:
+    """What depends on degrees alone stays a column, and what on the micro-batch alone a row."""
+    model = step_model(name)
+    definitions = tuple((v.find(term.name), term.expr) for term in model.definitions)
+    function = compiled((v.L_r, model.seconds), definitions, (DEGREES, (v.b_seq,)))
+    ones = {s: np.float64(2) for s in function.arguments}
+    columns = {s: np.full((3, 1), 2.0).view(Counted) for s in DEGREES}
+    Counted.whole = 0
+    with np.errstate(all="ignore"):
+        function(floats(), {**ones, **columns, v.b_seq: np.full((1, 4), 2.0).view(Counted)})
+    assert 10 < Counted.whole <= most
 
 
 def test_what_depends_on_no_block_is_computed_apart() -> None:

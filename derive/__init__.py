@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from derive.cost.assumptions import Assumptions as Assumptions
     from derive.cost.assumptions import assume as assume
+    from derive.cost.assumptions import step_assumptions as step_assumptions
     from derive.cost.limits import LIMITS as LIMITS
     from derive.cost.limits import batch_feed as batch_feed
     from derive.cost.limits import context_ring as context_ring
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from derive.cost.sharding import gated as gated
     from derive.cost.sharding import sharding as sharding
     from derive.cost.step import step_model as step_model
-    from derive.cost.assumptions import step_assumptions as step_assumptions
     from derive.cost.strategies import STRATEGIES as STRATEGIES
     from derive.cost.strategies import Strategy as Strategy
     from derive.cost.strategies import cross_pod as cross_pod
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from derive.plan.search import search as search
     from derive.plan.search import search_all as search_all
     from derive.plan.task import task as task
+    from derive.solve.derivation import prove as prove
+    from derive.solve.derivation import steps as steps
     from derive.solve.evaluate import evaluate as evaluate
     from derive.solve.feasible import feasible as feasible
     from derive.solve.numerical import numerical as numerical
@@ -63,8 +65,6 @@ if TYPE_CHECKING:
     from derive.solve.rounding import multiple_below as multiple_below
     from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
     from derive.solve.rounding import power_of_two_below as power_of_two_below
-    from derive.solve.derivation import prove as prove
-    from derive.solve.derivation import steps as steps
     from derive.solve.threshold import threshold as threshold
 
 _HOME = {

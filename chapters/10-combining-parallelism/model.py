@@ -6,8 +6,8 @@ import sympy as sp
 
 from derive import number
 from derive.book import binary, decimals, percent
-from derive.cost.step import step_model
 from derive.cost.assumptions import NOTEBOOK, step_assumptions
+from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
 from derive.plan.exact import exact

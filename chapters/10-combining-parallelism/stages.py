@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from derive import Quantity, number
 from derive.book import decimals
+from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.cost.memory import parameters
 from derive.cost.step import step_model
-from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
 from derive.plan.exact import exact

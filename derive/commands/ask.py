@@ -549,7 +549,7 @@ def _notes(asked: Asked, data: dict[str, Any]) -> list[str]:
         used = {row["symbol"] for row in rows} | set(re.findall(r"[A-Za-z_]+", conditions))
         if data["notes"]:  # the answers of other networks are told there
             used |= {"W_dcn", "n_node"}
-        notes += [f"{name} plays no part in this answer" for name in asked.values if name not in used]
+        notes += [
+            f"{name} plays no part in this answer" for name in asked.values if name not in used
+        ]
     return notes
-
-

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from derive.cost.assumptions import (
-    CORRECTIONS as CORRECTIONS,
-    DEFAULT as DEFAULT,
-    NOTEBOOK as NOTEBOOK,
-    SETS as SETS,
-    Assumptions,
-    as_assumptions as as_step_assumptions,
-    step_assumptions as step_assumptions,
-)  # fmt: skip
+from derive.cost.assumptions import CORRECTIONS as CORRECTIONS
+from derive.cost.assumptions import DEFAULT as DEFAULT
+from derive.cost.assumptions import NOTEBOOK as NOTEBOOK
+from derive.cost.assumptions import SETS as SETS
+from derive.cost.assumptions import Assumptions, as_assumptions
+from derive.cost.assumptions import step_assumptions as step_assumptions
+
+as_step_assumptions = as_assumptions
+on_of = Assumptions.on
 
 if TYPE_CHECKING:
     StepAssumptions = Assumptions
@@ -20,7 +20,3 @@ else:
 
     def StepAssumptions(corrections=frozenset()):
         return Assumptions(corrections=frozenset(corrections))
-
-
-def on_of(assumptions: Assumptions, *names: str) -> tuple[str, ...]:
-    return assumptions.on(*names)

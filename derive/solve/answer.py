@@ -12,7 +12,12 @@ from derive.cost.load import CAPACITY, Requirement
 from derive.notation import tex
 from derive.notation.errors import DeriveError
 from derive.notation.printed import (
-    ceiling, floor, printed, printed_tex, shown, significant,
+    ceiling,
+    floor,
+    printed,
+    printed_tex,
+    shown,
+    significant,
 )  # fmt: skip
 from derive.notation.quantity import Quantity
 from derive.notation.units import chip, layer, micro_batch, sequence, token

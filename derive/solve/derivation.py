@@ -77,6 +77,10 @@ class Step:
         """The same step with the claim an author prefers; to be proved before it is printed."""
         return replace(self, claim=claim)
 
+    def proof(self) -> str:
+        """How the claim was proved; raises ProofError, naming what is derived and the step."""
+        return self.check.proved(self.claims, f"{self.name}, {self.kind}")
+
     def __str__(self) -> str:
         return f"{self.words}:\n    {self.text}"
 
@@ -111,7 +115,7 @@ def prove(step: Step) -> str:
     """
     if not isinstance(step, Step):
         raise DeriveError(f"expected a step of a derivation, found {quoted(step)}")
-    return step.check.proved(step.claims, f"{step.name}, {step.kind}")
+    return step.proof()
 
 
 def proved_steps(steps: Iterable[Step]) -> ProvedSteps:
@@ -174,9 +178,7 @@ def _steps_to_loads(given: Threshold) -> list[Step]:
     return made
 
 
-def _step(
-    given: Threshold, kind: str, words: str, claim: sp.Rel, check: Check, *part: str
-) -> Step:
+def _step(given: Threshold, kind: str, words: str, claim: sp.Rel, check: Check, *part: str) -> Step:
     return Step(kind, words, claim, check, given.requirement.name, part)
 
 
@@ -203,9 +205,7 @@ def _load_step(given: Threshold, cost: TimedPass, traffic: Traffic) -> Step:
     return _step(given, "load", words, claim, check, cost.name, traffic.link)
 
 
-def _implied_steps(
-    given: Threshold, strategy: Strategy, binding: list[TimedPass]
-) -> list[Step]:
+def _implied_steps(given: Threshold, strategy: Strategy, binding: list[TimedPass]) -> list[Step]:
     """That the passes left out ask no more than the binding ones, load by load."""
     loads = {traffic.link: traffic.load for cost in binding for traffic in cost.traffic}
     made = []

@@ -19,7 +19,11 @@ from derive.notation.quantity import Quantity, glossed
 from derive.solve.answer import Answer, Side
 from derive.solve.links import link_notes, suited
 from derive.solve.question import (
-    Subject, mesh_in_terms_of_chips, put_through, question, requirement,
+    Subject,
+    mesh_in_terms_of_chips,
+    put_through,
+    question,
+    requirement,
 )  # fmt: skip
 from derive.solve.values import Giver, Values, filled, values_for
 

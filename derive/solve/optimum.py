@@ -91,7 +91,7 @@ def optimum(
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
-    need = requirement(subject, None, assumptions, **changes)
+    need = requirement(subject, None, assumptions, (), **changes)
     if symbol not in need.mesh:
         axes = ", ".join(str(axis) for axis in need.mesh) or "none"
         raise DeriveError(f"{need.name} can choose its mesh axes only: {axes}; found {symbol}")

@@ -221,9 +221,7 @@ def separated(
     """
     for claim in claims:
         if not isinstance(claim, (sp.Ge, sp.Le)) or claim.lhs != asked.expr:
-            raise ProofError(
-                f"{where}: expected a bound on {asked.expr}, found {tex.text(claim)}"
-            )
+            raise ProofError(f"{where}: expected a bound on {asked.expr}, found {tex.text(claim)}")
     check = _Loads(loads, asked, given, free)
     symbols = check.symbols | {s for claim in claims for s in claim.rhs.free_symbols}
     determined = {s for s, _ in given} | ({free} if free is not None else set())

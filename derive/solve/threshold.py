@@ -127,9 +127,7 @@ class Threshold(Bounded):
         values, unit, name = full.values, self.question.unit, str(self.question.expr)
         sides, told = [], list(notes)
         provided = tuple((r, evaluated(r.lhs, values)) for r in self.provided)
-        failed = [
-            r for r, q in provided if isinstance(r, sp.StrictLessThan) and not holds(r, q)
-        ]
+        failed = [r for r, q in provided if isinstance(r, sp.StrictLessThan) and not holds(r, q)]
         for bound in self.bounds if not failed else ():
             number = evaluated(bound.expr, values, unit, name)
             if number.value.is_finite:
@@ -144,9 +142,7 @@ class Threshold(Bounded):
             why = f"the link inside a node, since the group's depends on {self.symbol}"
             described[full.inside_node.name] = why
         asked = self.question.expr
-        return Answer(
-            asked, tuple(sides), self.assumptions, described, provided, tuple(told), self
-        )
+        return Answer(asked, tuple(sides), self.assumptions, described, provided, tuple(told), self)
 
     def _beyond(self, answer: Answer, known: Values) -> Iterator[str]:
         """That a degree is bounded by more than the chips of a node, where it is."""
@@ -175,7 +171,7 @@ class Threshold(Bounded):
             at = filled(degree.free_symbols, self.requirement, None, values)
             if at.missing:  # a symbol that the bound itself does not need has no value
                 continue
-            value = evaluated(degree, at.values).value
+            value = evaluated(degree, at.values, v.unit_of_symbol(symbol)).value
             if value < 1:
                 yield (
                     f"the best split there has {symbol} = {shown(value)}, and no mesh has less "
@@ -407,5 +403,3 @@ def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) ->
         + " and ".join(f"{tex.text(total)} <= 1" for total in totals)
         + f"; ask for one of {', '.join(names)}"
     )
-
-

@@ -96,7 +96,7 @@ chapter.table("t", ["mesh"], [[(cell(number(8), integer()), " x ", cell(number(4
 
 def test_derivation_is_proved(book):
     figures = """
-from derive.solve.steps import steps
+from derive.solve.derivation import steps
 chapter.derivation("d", steps(strategies.fsdp, v.B / v.X))
 """
     text = book.built('<< derivation("d") >>\n', figures)

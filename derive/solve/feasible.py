@@ -158,11 +158,11 @@ def feasible(
     if splits == "torus":
         serial = requirement(subject, None, assume(need.assumptions, overlap="serial"))
         added = [_Bound(load, need, bound) for load in serial.loads]
-    made = [
+    candidates = [
         _candidate(chips, cut, added if cut.shared else alone)
         for cut in _splits(need, chips, splits, shape)
     ]
-    ordered = sorted(made, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
+    ordered = sorted(candidates, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
     title = getattr(subject, "title", need.name)
     return Feasible(subject, title, chips, splits, tuple(ordered), need)
 

@@ -19,6 +19,7 @@ from derive.cost.limits import (
     pipeline_bubble,
     tensor_share,
 )
+from derive.cost.load import Load
 from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation import tex
@@ -79,14 +80,14 @@ def test_a_bound_that_is_off_by_a_percent_is_refused(of: Any, change: Any) -> No
     claim = found.relations[0]
     off = claim.func(claim.lhs, claim.rhs * sp.Rational(change), evaluate=False)
     with pytest.raises(ProofError, match="does not hold"):
-        separated((found.load,), found.question, (off,), of.name)
+        separated(found.state.loads, found.question, (off,), of.name)
 
 
 def test_a_bound_that_is_never_positive_holds_nowhere() -> None:
     load = v.tp / v.pp
     claim = sp.Le(v.tp, -v.pp, evaluate=False)
     with pytest.raises(ProofError, match="no point tried lies inside"):
-        separated((load,), question(v.tp), (claim,), "made up")
+        separated((Load((load,)),), question(v.tp), (claim,), "made up")
 
 
 # Values.

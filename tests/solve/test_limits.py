@@ -281,7 +281,7 @@ def test_a_limit_is_no_text(of: str) -> None:
             {},
             "overlap plays no part in context_ring",
         ),
-        ((context_ring, v.T_r, 3), {}, "expected assumptions such as"),
+        ((context_ring, v.T_r, 3), {}, "expected layer or step assumptions such as"),
         ((context_ring, v.T_r), {"exact": "yes"}, "True or False"),
         ((context_ring, v.T_r), {"overlap": "serial"}, "overlap plays no part in context_ring"),
         ((context_ring, v.T_r), {"fixed": [v.X]}, "fixed plays no part in context_ring"),

@@ -165,6 +165,9 @@ def test_feasible_and_numerical_answers_take_the_chips_network() -> None:
         x, y = c.degree(v.X), c.degree(v.Y)
         hand = by_hand(fsdp_tensor, x, y, 16000, "node")
         assert float(c.load) == pytest.approx(hand)
+    many = numerical(fsdp_tensor, v.B / v.N, H100, LLAMA, values={"N": 1024})
+    assert many.assumptions.network == "two-level"
+    assert float(many) == pytest.approx(float(PEAK / (8 * CARD)))  # all of it leaves by the cards
     answer = numerical(fsdp, v.B / v.X, H100, values={"X": 8}, form="exact")
     assert float(answer) == pytest.approx(float(PEAK / NODE * sp.Rational(7, 8)))
 

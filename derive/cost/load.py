@@ -241,7 +241,7 @@ def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> T
             # Groups of several mesh axes share the links of each of them.
             links = set(move.axes) if link == move.axis else {link}
             together = [(move, time)]
-            for other in [one for one in shared if one[0] & links]:
+            for other in [pair for pair in shared if pair[0] & links]:
                 links |= other[0]
                 together = [*other[1], *together]
                 shared.remove(other)
@@ -332,5 +332,3 @@ def _implied(weak: Load, strong: Load) -> bool:
         else:
             return False
     return True
-
-

@@ -55,7 +55,7 @@ def every_assumption(strategy: Strategy) -> list[Assumptions]:
 def numbers(found: Threshold, point: Point) -> tuple[float | None, float | None, float]:
     """The largest lower bound, the smallest upper one, and the largest of what is provided."""
     full = point | {v.alpha: point[v.C] / point[v.W]}
-    provided = [float(p.xreplace(full)) for p in found.provided]
+    provided = [float(p.lhs.xreplace(full)) for p in found.provided]
     if max(provided, default=0.0) > 1:
         return None, None, max(provided)
     low = [float(b.expr.xreplace(full)) for b in found.bounds if b.direction == ">="]
@@ -102,7 +102,7 @@ def test_a_bound_separates(strategy: Strategy, asked: sp.Expr, mesh: str) -> Non
 
 def compare(found: Threshold, assumptions: Assumptions, point: Point, mesh: str) -> bool:
     """Assert the bounds of a threshold at one point; whether there was a bound to assert."""
-    strategy, asked = found.strategy, found.question.expr
+    strategy, asked = found.subject, found.question.expr
     where = (found, assumptions, point)
 
     def ratio(value: float) -> float:
@@ -147,5 +147,5 @@ def expected_refusal(
 def test_a_share_of_bytes_is_not_taken_for_granted() -> None:
     """The table of bytes above is the one that the assumptions use."""
     for precision, size in BYTES.items():
-        constants = Assumptions(precision=precision).constants
+        constants = Assumptions(precision=precision).elements
         assert (constants[v.fma], constants[v.e], constants[v.e_g]) == (2, size, size)

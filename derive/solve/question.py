@@ -98,6 +98,7 @@ def requirement(
             raise DeriveError(f"fixed plays no part in {subject.name}; exact=True does")
         return subject.requirement(under)
     strategy = _strategy(subject)
+    strategy.laid_out(under)  # a gate where there is none is told before all else
     if asked is not None and asked.symbols & STATE:
         return fits(strategy, _state_of_chip(strategy, asked, fixed), under)
     return compute_bound(strategy, under)

@@ -81,7 +81,7 @@ def test_a_grid_of_lists_and_ranges_is_that_of_tuples():
         ({"values": {v.tp: 8}}, r"write tp: number\(8\), found '8'"),
         ({"values": {"tp": number(8)}}, "expected symbols such as tp, found 'tp'"),
         ({"assumptions": "notbook"}, "did you mean notebook"),
-        ({"assumptions": None}, "expected assumptions such as"),
+        ({"assumptions": None}, "assumptions such as"),
         ({"values": {v.M_hbm: number(0)}}, r"M_hbm .*positive number that float64 holds"),
         ({"values": {v.M_hbm: number(Fraction(10) ** 400)}}, r"M_hbm .*float64 holds, found '10"),
     ],

@@ -7,7 +7,7 @@ import random
 import pytest
 import sympy as sp
 from cases import SEARCHES, asked, at, of_notebook, passing, space
-from derive.notation.parse import expression
+from derive.notation.read import expression
 
 from derive.cli import main
 from derive.cost.assumptions import DEFAULT, NOTEBOOK

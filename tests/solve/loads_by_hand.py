@@ -41,9 +41,9 @@ QUESTIONS: Mapping[str, Mapping[sp.Expr, str]] = {
         v.C: "split", v.alpha: "split", v.X: "other", v.Y: "other", v.B / v.X: "given",
     },
     "sequence_parallel": {
-        v.B / v.N: "split", v.N: "split", v.W: "split", v.Y: "other", v.B / v.X: "given",
+        v.B / v.N: "split", v.N: "split", v.W: "split", v.B / v.X: "given",
     },
-    "hsdp": {v.B / v.X: "given", v.W: "given", v.C: "given"},
+    "hsdp": {v.B / v.X: "given"},
     "context_parallel": {v.T / v.X: "given", v.X: "given", v.G: "given", v.W: "given"},
     "context_gathered": {v.T / v.X: "given", v.X: "given", v.C: "given"},
     "ulysses": {v.W: "given", v.C: "given"},

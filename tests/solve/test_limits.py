@@ -263,7 +263,7 @@ def test_a_limit_is_no_text(of: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "more", "told"),
     [
-        (("contxt_ring", v.T_r), {}, "did you mean context_ring?"),
+        (("contxt_ring", v.T_r), {}, "did you mean context_ring"),
         (("fdsp", v.T_r), {}, "did you mean fsdp"),
         ((5, v.T_r), {}, "expected a strategy such as fsdp"),
         ((context_ring, "T_r"), {}, "no quotes"),

@@ -84,8 +84,10 @@ def test_the_bubble_is_its_share_of_the_step_from_that_many_on(text: str) -> Non
 def test_tensor_communication_is_its_share_up_to_that_degree(text: str) -> None:
     at = bound(tensor_share, text)
     assert 1 < at < 8  # inside a node, where the answer takes the link of a node
+    node = H100.quantity("scaleup").value
     for degree, less in ((at * ALL_BUT_ONE, True), (at, True), (at / ALL_BUT_ONE, False)):
-        made = whole(text, {v.tp: degree}, PLAIN)
+        # No group of a fractional degree fits a node: the link is held, as the answer says.
+        made = whole(text, {v.tp: degree}, {**PLAIN, v.W_tp: node})
         layers = made[v.n_mb] * made[v.L_p] * made[v.f_L] * made[v.t_1]
         assert bool(made["tp"] / layers <= MODEL[v.epsilon]) is less
 

@@ -7,7 +7,7 @@ from itertools import chain, combinations
 
 import pytest
 import sympy as sp
-from derive.cost.step_terms import Term
+from derive.cost.terms import Term
 
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.cost.memory import memory, recomputed_layers

@@ -20,7 +20,13 @@ from loads_by_hand import (
 )  # fmt: skip
 
 from derive.cost.assumptions import Assumptions
-from derive.cost.strategies import Strategy, cross_pod, data_parallel, fsdp_tensor
+from derive.cost.strategies import (
+    Strategy,
+    cross_pod,
+    data_parallel,
+    fsdp_tensor,
+    sequence_parallel,
+)
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.solve.threshold import Threshold, threshold
@@ -137,6 +143,9 @@ def expected_refusal(
     no_backward = strategy.name == "weight_reads" and assumptions.passes == "backward"
     if backward_only or no_backward:
         return "communicates nothing" in str(error)
+    unlike = assumptions.passes == "forward" or assumptions.overlap == "serial"
+    if strategy is sequence_parallel and unlike:  # forward its weights move nowhere
+        return isinstance(error, NotClosedForm) or "does not involve B/X" in str(error)
     exact = assumptions.form == "exact"
     two_sums = assumptions.passes == "each" and assumptions.gradients != "same"
     return isinstance(error, NotClosedForm) and (

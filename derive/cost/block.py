@@ -15,7 +15,8 @@ The kinds of line:
     Ids[T, V] @ W[V, D] -> X[T, D]  a look-up: a product with one-hot rows, which costs no FLOP
     silu(X) * Y -> Z, norm(X) -> Y  element-wise functions, softmax(S) -> A (fused) among them
     Key[T, H] -> Rows[U, H]         the same numbers under other names
-    X[B, D] => Y[E, J, D]           rows are handed to experts; Y[E, J, D] => Z[B, D] brings them back
+    X[B, D] => Y[E, J, D]           rows are handed to experts
+    Y[E, J, D] => Z[B, D]           and are brought back from them
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _RULE = re.compile(r"([A-Za-z_]\w*):([A-Za-z_]\w*)(?:\(([\w ]+(?:,[\w ]+)*)\))?\
 
 @dataclass(frozen=True)
 class Rule:
-    """The dimension `dim` is split by `axis`, on the tensors that `only` names (all where empty)."""
+    """The dimension `dim` is split by `axis` on the tensors that `only` names, all where empty."""
 
     dim: str
     axis: str

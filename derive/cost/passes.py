@@ -289,7 +289,7 @@ def _rows(tensor: Tensor) -> sp.Expr:
 
 
 def _places(line: FunctionLine, block: Block) -> tuple[dict[str, tuple[str, ...]], Tensor]:
-    """How a function's operands are laid out when it is applied, by dimension, and its result there."""
+    """How a function's operands are laid out when it is applied, by dimension; its result there."""
     operand, result = block[line.operands[0]], block[line.result]
     if line.function == "view":
         return dict(zip(operand.dims, result.layout, strict=True)), result

@@ -77,7 +77,7 @@ class _Reading:
     def statement(self, text: str) -> None:
         """Read one statement: a chain of products, a function, a view or a route."""
         cursor = _Cursor(text)
-        if cursor.peek(1) == "(" and not cursor.peek() == "(":
+        if cursor.peek(1) == "(" and cursor.peek() != "(":
             self.function(cursor)
             return
         left = self.mention(cursor)
@@ -126,14 +126,17 @@ class _Reading:
     ) -> Tensor:
         right = rights[0]
         for other in rights[1:]:
-            if (other.dims, other.layout) != (right.dims, right.layout):
+            if other.dims != right.dims:
                 raise ShardingError(
-                    f"{right} * {other}: the matrices of a gated layer must be sharded alike"
+                    f"{right} * {other}: the matrices of a gated layer must have the same "
+                    "dimensions"
                 )
         name = "Tmp" if hidden < 2 else f"Tmp{place}"
         result = declared or inferred_result(left, right, name)
         self.new(result)
         shared = [d for d in left.dims if d in right.dims]
+        if not shared:
+            raise ShardingError(f"{left} . {right}: nothing to sum over; they share no dimension")
         expected = [d for d in dict.fromkeys((*left.dims, *right.dims)) if d not in shared]
         if not {*expected} <= {*result.dims} <= {*expected, *shared}:
             kept = f" (and any of {', '.join(shared)})" if len(shared) > 1 else ""
@@ -143,8 +146,10 @@ class _Reading:
             )
         summed = summed_dims(left, right, result)
         if not summed:
-            which = "no dimension" if not shared else "only dimensions that the result keeps"
-            raise ShardingError(f"{left} . {right}: nothing to sum over; they share {which}")
+            raise ShardingError(
+                f"{left} . {right}: nothing to sum over; they share only dimensions that {result} "
+                "keeps"
+            )
         if not share:
             self.looked_up(left, summed)
         self.add(ProductLine(left.name, tuple(t.name for t in rights), result.name, share), result)
@@ -371,8 +376,8 @@ def axis_names(word: str, where: str) -> tuple[str, ...]:
     for name in names:
         if not (name[:1].isalpha() and len(name) <= LONGEST_NAME):
             raise ShardingError(
-                f"{where}: unknown mesh axis {quoted(name)}: a name begins with a letter and has at "
-                f"most {LONGEST_NAME}"
+                f"{where}: unknown mesh axis {quoted(name)}: a name begins with a letter and has "
+                f"at most {LONGEST_NAME}"
             )
         try:
             mesh_axis(name)

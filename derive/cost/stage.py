@@ -1,4 +1,4 @@
-"""What one layer, the embedding and the head cost a chip of a training plan, read off their programs.
+"""What a layer, the embedding and the head cost a chip of a training plan, read off their programs.
 
 The layout is one line. Activations between the products of a group are split over the tensor group
 (sequence parallelism), keys and values are passed round the context group, and the optimizer's
@@ -79,7 +79,9 @@ def flops_per_parameter() -> sp.Expr:
 def forward_share() -> sp.Rational:
     """The share of the forward pass in the FLOP of both."""
     whole = program(LAYER[3])
-    return sp.Rational(sp.cancel(whole.forward.flops / (whole.forward.flops + whole.backward.flops)))
+    return sp.Rational(
+        sp.cancel(whole.forward.flops / (whole.forward.flops + whole.backward.flops))
+    )
 
 
 TABLE = parameters(EMBEDDING)
@@ -145,6 +147,6 @@ def state_share() -> sp.Expr:
 
 
 def hops() -> tuple[Move, ...]:
-    """What a chip of a stage sends to the next one for a micro-batch, and back to the one before."""
+    """What a chip of a stage sends for a micro-batch to the next one, and back to the last one."""
     size = v.e * elements(layer().block["Out"])
     return tuple(Move("send", name, ("pp",), size, critical=True) for name in ("Out", "dOut"))

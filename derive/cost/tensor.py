@@ -55,7 +55,7 @@ class Tensor:
         return next((dim for dim, axes in self.split.items() if axis in axes), None)
 
     def laid_out(self, split: Mapping[str, tuple[str, ...]]) -> Tensor:
-        """The same tensor with the layout that `split` gives by dimension, whole where it is silent."""
+        """The same tensor with the layout that `split` gives by dimension, else whole."""
         return replace(self, layout=tuple(split.get(dim, ()) for dim in self.dims))
 
     def named(self, name: str) -> Tensor:

@@ -88,7 +88,7 @@ KEPT: dict[str, Callable[..., np.ndarray]] = {
 
 
 def routed(op: Applied, array: np.ndarray, lead: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Rows handed to the places of experts, or brought back, after `lead` dimensions of the mesh."""
+    """Rows handed to places of experts, or brought back, after `lead` dimensions of the mesh."""
     spreads = (op.function == "route") == (op.wrt is None)
     mesh, local = array.shape[:lead], array.shape[lead:]
     return hand_out(array, mesh, local, shape) if spreads else bring_back(array, mesh, local, shape)

@@ -34,7 +34,8 @@ ODD = (
     "X[B, D] . W_a[D, F] * W_b[D, F] * W_c[D, F] -> Y[B, F]; X . W_a -> Z[B, F]; Y * Z -> Out",
     "Ids[T, V] @ W_embed[V, D] -> X[T, D]; relu(X) -> Y; W_embed -> Table[V, D]; "
     "Table . Y -> Out[T, V]",
-    "X[T, D] -> Other[U, D]; X . Other -> S[T, U]; S . Other -> Y[T, D]; X + Y -> Out; X * X -> More",
+    "X[T, D] -> Other[U, D]; X . Other -> S[T, U]; S . Other -> Y[T, D]; X + Y -> Out; "
+    "X * X -> More",
     "silu(X[B, D]) -> Y; gelu(Y) -> Z; softmax(Z) -> P; gelu(P) * Y -> Out",
     "X[B, T, D] . W_a[D, F] * W_b[D, F] -> S[B, T, F]; softmax(S) -> P (fused); "
     "P . W_c[F, D] -> Y[B, T, D]; P . Q[B, F] -> Out[B, T]",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from math import prod
 
 import functions
@@ -204,7 +205,7 @@ class Machine:
         return np.asarray(total)
 
     def apply(self, op: Applied) -> np.ndarray:
-        """A function of what each device holds, which needs dimensions whole where it mixes them."""
+        """A function of what each device holds; it needs dimensions whole where it mixes them."""
         held = [self.held(tensor) for tensor in op.operands]
         if op.function in functions.ALONG and any(t.layout[-1] for t in (*op.operands, op.result)):
             raise SimulationError(f"{op.function} along a dimension that is split: {op.result}")
@@ -216,15 +217,19 @@ class Machine:
             made = functions.routed(op, held[0], len(self.mesh.shape), self._local(op.result))
         elif len({t.layout for t in (*op.operands, op.result)}) > 1:
             raise SimulationError(f"{op.function}: unlike layouts of {op.operands} and {op.result}")
-        elif op.wrt is not None:
-            made = functions.GRADIENTS[op.function](op.wrt, *held)
         elif op.again and op.function == "softmax":
             if op.result.name not in self.statistics:
                 raise SimulationError(f"no statistics are kept of {op.result}")
             made = np.exp(held[0] - self.statistics[op.result.name][..., None])
         else:
-            made = functions.FORWARD[op.function](*held)
-            if op.function in functions.KEPT:
+            run = functions.FORWARD[op.function]
+            if op.wrt is not None:
+                run = partial(functions.GRADIENTS[op.function], op.wrt)
+            try:
+                made = run(*held)
+            except TypeError as error:
+                raise SimulationError(f"{op.function} of {len(held)} tensors: {error}") from None
+            if op.wrt is None and op.function in functions.KEPT:
                 self.statistics[op.result.name] = functions.KEPT[op.function](*held)
         if made.shape[len(self.mesh.shape) :] != self._local(op.result):
             raise SimulationError(f"{op.function} gives no shards of {op.result}")

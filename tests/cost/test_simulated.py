@@ -69,7 +69,8 @@ AWKWARD = {
     "batch dimensions apart": "In[K_Y, D, B_X] . W[F_X, D, K] -> Out[B, K_Y, F_X]",
     "scores as they are said": "Q[b_seq, T_X, K, H] . Key[b_seq, U_X, K, H] -> S[b_seq, K, T_X, U]"
     " (causal); softmax(S) -> A (fused); A . Val[b_seq, U_X, K, H] -> O[b_seq, T_X, K, H] (causal)",
-    "scores moved": "Q[T_X, K, H] . Key[U_X, K, H] -> S[T, U_X, K] . Val[U, K_X, H] -> O[T_X, K, H]",
+    "scores moved": "Q[T_X, K, H] . Key[U_X, K, H] -> S[T, U_X, K] . Val[U, K_X, H] -> "
+    "O[T_X, K, H]",
     "softmax of what is split": "Q[T_X, H_Y] . Key[U_Y, H] -> S[T, U_XY]; softmax(S) -> A[T_X, U_Y]"
     " (fused); A . Val[U_X, H] -> O[T_Y, H]",
     "one tensor on both sides": "Q[T_X, H_Y] . Q -> S[T]",
@@ -78,11 +79,13 @@ AWKWARD = {
     "Y . W_b[F_Y, H] -> Out[B, H_XY]",
     "a parameter in two products": "In[B_X, D_Y] . W[D_Y, F] -> A[B_X, F]; A . W -> Out[B, D_X]",
     "a bias": "In[B_X, D] . W[D_X, F_Y] -> A[B_X, F]; A + W_b[B, F_X] -> Out[B_X, F]",
-    "a table for both ends": "Ids[T_X, V_Y] @ W_e[V_Y, D_X] -> In[T_XY, D]; In . W_e -> Out[T_X, V_Y]",
+    "a table for both ends": "Ids[T_X, V_Y] @ W_e[V_Y, D_X] -> In[T_XY, D]; In . W_e -> "
+    "Out[T_X, V_Y]",
     "experts over two axes": "In[B_XY, D] => Rows[E_Y, J_X, D]; Rows . W[E_Y, D, F_X] -> "
     "Hid[E_Y, J, F_X]; relu(Hid) -> Act[E_Y, J, F_X]; Act . W_o[E_Y, F_X, D] -> Back[E_Y, J_X, D]; "
     "Back => Out[B_XY, D]",
-    "axes by name": "In[B_dp+cp, D_tp] . W[D_dp+tp, F] -> A[B_dp, F_tp]; gelu(A) -> Out[B_cp, F_tp]",
+    "axes by name": "In[B_dp+cp, D_tp] . W[D_dp+tp, F] -> A[B_dp, F_tp]; gelu(A) -> "
+    "Out[B_cp, F_tp]",
 }
 
 UNEVEN = {"X": 2, "Y": 3, "Z": 4, "dp": 2, "cp": 3, "tp": 2}

@@ -1,5 +1,5 @@
-"""The terms of the training step, proved equal to what is read off the program of a whole layer, and
-that a wrong coefficient is noticed."""
+"""The terms of the training step are proved equal to what is read off the program of a whole layer,
+and a wrong coefficient is noticed."""
 
 from __future__ import annotations
 
@@ -216,7 +216,9 @@ def test_the_closed_forms_by_hand() -> None:
     same(of_model(MODEL, "f_V", 3), 3 * v.D * v.V * v.fma)
     q, kv, ffn = v.K * v.G * v.H, v.K * v.H, 3 * v.F
     saved = v.e * (4 * v.D + 2 * q + 2 * kv + ffn) + v.e_32 * v.K * v.G
-    same(of_chip(sp.Add(*(one.bytes for one in whole.saved))), v.T * v.b_seq * saved / (v.cp * v.tp))
+    same(
+        of_chip(sp.Add(*(one.bytes for one in whole.saved))), v.T * v.b_seq * saved / (v.cp * v.tp)
+    )
 
 
 @pytest.mark.parametrize("fabric", ["switch", "torus"])

@@ -150,7 +150,5 @@ def feeding(batch: int, share: Fraction) -> Quantity:
     return dividing_below(most(batch, share), batch, prod(REPLICA.values()))
 
 
-rows: list[list[Cell]] = [
-    [pc(q(s)), *(n(feeding(b, s)) for b in (512, 2048))] for s in SHARES
-]
+rows: list[list[Cell]] = [[pc(q(s)), *(n(feeding(b, s)) for b in (512, 2048))] for s in SHARES]
 chapter.table("most-cards", "Bubble at most | Cards at 4M tokens | Cards at 16M tokens", rows)

@@ -76,7 +76,7 @@ def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
     Axes that are typed in the block stay before those of the rules. Raises ShardingError for a rule
     that names no dimension, no tensor or no kind of tensor of the block, offering the nearest.
     """
-    rules = tuple(layout) if isinstance(layout, (list, tuple)) else rules_of(layout)
+    rules = rules_of(layout) if isinstance(layout, str) else tuple(layout)
     for rule in rules:
         _check(rule, block)
     tensors = [_laid_out(t, rules, t.name in block.parameters) for t in block.tensors]

@@ -150,7 +150,7 @@ def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> T
             # Groups of several mesh axes share the links of each of them.
             links = set(move.axes) if link == move.axis else {link}
             together = [(move, time)]
-            for other in [one for one in shared if one[0] & links]:
+            for other in [group for group in shared if group[0] & links]:
                 links |= other[0]
                 together = [*other[1], *together]
                 shared.remove(other)

@@ -180,7 +180,8 @@ def _weight_reads() -> Strategy:
     # Every weight is read from memory once per pass while B tokens are multiplied with it.
     whole = program(MLP)
     loads = tuple(
-        Move("load", tensor.name, (), v.e * size, critical=True) for tensor, size in whole.parameters
+        Move("load", tensor.name, (), v.e * size, critical=True)
+        for tensor, size in whole.parameters
     )
     return Strategy(
         "weight_reads",
@@ -202,9 +203,7 @@ fsdp_tensor = layer(
 sequence_parallel = layer(
     MLP, "B:X F:Y B:Y", name="sequence_parallel", title="tensor + sequence parallelism"
 )
-hsdp = layer(
-    MLP, "B:Z B:X D:X", name="hsdp", title="FSDP in groups that are replicated (HSDP)"
-)
+hsdp = layer(MLP, "B:Z B:X D:X", name="hsdp", title="FSDP in groups that are replicated (HSDP)")
 context_parallel = layer(
     ATTENTION_CORE,
     "T:X U:X(ring)",

@@ -92,7 +92,9 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         """All layers of a stage, and the recomputed ones once more."""
         return sp.factor_terms(v.L_p * each + again * once_more)
 
-    in_group = [seconds(stage.tensor_moves(p), Switch("tp", v.W_tp), exact) for p in (both, forward)]
+    in_group = [
+        seconds(stage.tensor_moves(p), Switch("tp", v.W_tp), exact) for p in (both, forward)
+    ]
     round_ring = [
         _heads(seconds(stage.ring_moves(p), Switch("cp", v.W_cp), exact), assumptions)
         for p in (both, forward)
@@ -149,9 +151,7 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         near = (define(v.n_near, sp.Min(group, chips, evaluate=False), rests_on),)
         network = TwoLevels(in_node=v.n_near)
     scatter, gather = (
-        sp.factor_terms(
-            v.psi * sp.Add(*(sp.cancel(time / of_layer) for time in times.values()))
-        )
+        sp.factor_terms(v.psi * sp.Add(*(sp.cancel(time / of_layer) for time in times.values())))
         for times in (
             by_link(stage.gradient_moves(cost), network, exact)
             for cost in (layer.backward, layer.update)

@@ -277,7 +277,9 @@ def tree_lines(quantities: Sequence[Quantity], depth: int = 1) -> list[str]:
     """The inputs, each before its own, indented by how deep they stand."""
     lines = []
     for name, given in (pair for quantity in quantities for pair in quantity.inputs):
-        origin = given.formula or ", ".join(x for x in (given.owner, given.source, given.status) if x)
+        origin = given.formula or ", ".join(
+            x for x in (given.owner, given.source, given.status) if x
+        )
         lines.append(f"{'  ' * depth}{name} = {shown(given.value, given.unit)} ({origin})")
         if given.formula and given.inputs and not given.owner:  # facts have trees of their own
             lines += tree_lines([given], depth + 1)

@@ -43,7 +43,10 @@ def test_the_answer_says_which_form_it_is_and_what_the_other_gives(run: Any) -> 
     assert (code, err) == (0, "")
     assert "T_r >= 11,868 tokens" in out and "with --large-n: >= 23,736 tokens" in out
     assert "form: exact: (n-1)/n of a group of n is kept" in out
-    assert "W_cp = 50 GB/s (max(W_dcn, W_node*(floor(-n_node/(tp*cp)) + floor(n_node/(tp*cp)) + 1)))" in out
+    assert (
+        "W_cp = 50 GB/s (max(W_dcn, W_node*(floor(-n_node/(tp*cp)) + floor(n_node/(tp*cp)) + 1)))"
+        in out
+    )
 
 
 def test_a_ratio_of_the_sequence_is_the_tokens_of_a_rank(answer: Any) -> None:

@@ -114,7 +114,9 @@ WIDE = {
     seq=draw.integers(1, 40).map(lambda k: 2**k) | draw.integers(1, 10**9),
     batch=draw.integers(1, 20).map(lambda k: 2**k) | draw.integers(1, 10**9),
     assumptions=draw.sampled_from(list(SETS.values()))
-    | draw.frozensets(draw.sampled_from(list(CORRECTIONS))).map(lambda names: Assumptions(corrections=names)),
+    | draw.frozensets(draw.sampled_from(list(CORRECTIONS))).map(
+        lambda names: Assumptions(corrections=names)
+    ),
 )
 @settings(max_examples=150, deadline=None)
 def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> None:

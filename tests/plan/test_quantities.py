@@ -7,13 +7,13 @@ import random
 import pytest
 import sympy as sp
 from cases import SEARCHES, asked, at, of_notebook, passing, space
-from derive.notation.read import expression
 
 from derive.cli import main
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.errors import UnknownName
 from derive.notation.quantity import Quantity
+from derive.notation.read import expression
 from derive.notation.units import byte, second
 from derive.plan.plan import Plan, plan_of
 from derive.plan.search import search

@@ -7,10 +7,10 @@ from itertools import chain, combinations
 
 import pytest
 import sympy as sp
-from derive.cost.terms import Term
 
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.cost.memory import memory, recomputed_layers
+from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import ProofError, UnknownName
 from derive.solve import recomputation as module

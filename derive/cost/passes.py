@@ -72,13 +72,17 @@ def program(block: Block, keep: str = "activations", fused: bool = True) -> Prog
     update: list[Operation] = []
     for name in block.parameters:
         update += reshard(block.state_of(name), block[name].layout, e, critical=False)
-    costs = [
-        pass_of(name, _scheduled(steps, block), block.same_length)
-        for name, steps in (
-            ("forward", forward.program), ("backward", backward.program), ("update", update)
-        )
-    ]  # fmt: skip
-    return Program(block, *costs, tuple(backward.saved()))
+    return Program(
+        block,
+        _cost("forward", forward.program, block),
+        _cost("backward", backward.program, block),
+        _cost("update", update, block),
+        tuple(backward.saved()),
+    )
+
+
+def _cost(name: str, steps: Sequence[Operation], block: Block) -> PassCost:
+    return pass_of(name, _scheduled(steps, block), block.same_length)
 
 
 def passes(block: Block, keep: str = "activations") -> tuple[PassCost, PassCost]:

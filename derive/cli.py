@@ -13,6 +13,7 @@ from typing import Any
 
 from derive.commands import output
 from derive.commands.plan_parser import (
+    TASK_OPTIONS,
     add_limit_options,
     add_mesh_parser,
     add_plan_parser,
@@ -284,12 +285,17 @@ def _figures(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from derive.commands import book, plan
+    if options.figure.startswith("plan."):
+        from derive.commands import plan
 
-    figure = options.figure
-    output.write(
-        plan.why(options) if figure.startswith("plan.") else book.why(figure, options.chapters)
-    )
+        output.write(plan.why(options))
+        return 0
+    from derive.commands import book
+
+    for name in TASK_OPTIONS:
+        if getattr(options, name) is not None:
+            raise DeriveError(f"--{name}: of a plan alone, such as plan.1.mfu")
+    output.write(book.why(options.figure, options.chapters))
     return 0
 
 

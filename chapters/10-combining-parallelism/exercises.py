@@ -41,7 +41,7 @@ chapter.require(
     holds=bool(all(share(after, p).value > share(before, p).value for p in ("bubble", "dp"))),
     because="bubble and gradient traffic at 64 and at 1,024 cards",
 )
-firsts = [found.plan(1) for found in (FEW, MANY, LARGE)]
+firsts = [ranking.plan(1) for ranking in (FEW, MANY, LARGE)]
 best = [plan["mfu"] for plan in firsts]
 chapter.require("scaling-efficiency-falls", best[1], "<", best[0])
 chapter.require("more-cards-larger-batch", best[2], ">", best[1])
@@ -52,9 +52,9 @@ chapter.require(
     "global-batch-limit",
     holds=bool(
         all(
-            d * b <= found.task.batch
-            for found in FOUND.values()
-            for d, b in zip(found[v.dp].tolist(), found[v.b_seq].tolist(), strict=True)
+            d * b <= ranking.task.batch
+            for ranking in FOUND.values()
+            for d, b in zip(ranking[v.dp].tolist(), ranking[v.b_seq].tolist(), strict=True)
         )
     ),
     because="d b is at most the batch in every fitting plan",

@@ -106,9 +106,9 @@ chapter.formula("ring-over-tensor", sp.factor(OVER))
 def above(split: bool) -> list[tuple[int, int, int]]:
     """The fitting plans with t > 1 whose ring is the larger, K divided by t or not."""
     kept = []
-    for found in FOUND.values():
-        numbers = found.task.numbers
-        for tp, cp, pp in zip(*(found[s].tolist() for s in (v.tp, v.cp, v.pp)), strict=True):
+    for ranking in FOUND.values():
+        numbers = ranking.task.numbers
+        for tp, cp, pp in zip(*(ranking[s].tolist() for s in (v.tp, v.cp, v.pp)), strict=True):
             if tp > 1:
                 over = exactly(OVER, {**numbers, v.tp: Fraction(tp), v.cp: Fraction(cp)})
                 if over / (tp if split else 1) > 1:

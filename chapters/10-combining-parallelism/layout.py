@@ -116,7 +116,7 @@ passes = sp.cancel(
     STEP.term("t_tp").expr * v.W_tp * v.tp / (v.tp - 1) / (2 * v.e * v.T_r * v.b_seq * v.D * v.L_p)
 )
 chapter.claim("tp-collectives", number(sp.Rational(passes), status="derived"), "exact")
-most = max(int(found[v.tp].max()) for found in FOUND.values())
+most = max(int(ranking[v.tp].max()) for ranking in FOUND.values())
 chapter.require("tp-at-most-node", most, "<=", NODE)
 across, inside = at(FOUND["70b-64-8k"], 8, 2, 1), at(FOUND["70b-64-8k"], 4, 2, 2)
 exposed = chapter.shown("cp-not-hidden-short", share(across, "cp"), percent(1))

@@ -125,9 +125,9 @@ chapter.require(
     "batch-identity",
     holds=bool(
         all(
-            found.task.batch % (d * b) == 0
-            for found in FOUND.values()
-            for d, b in zip(found[v.dp].tolist(), found[v.b_seq].tolist(), strict=True)
+            ranking.task.batch % (d * b) == 0
+            for ranking in FOUND.values()
+            for d, b in zip(ranking[v.dp].tolist(), ranking[v.b_seq].tolist(), strict=True)
         )
         and whole_batch.rhs.xreplace({v.n_mb: STEP.term("n_mb").expr}) == v.B_seq
     ),
@@ -188,7 +188,7 @@ def powers_only(ranking: Ranking) -> bool:
 
 chapter.require(
     "grid-whole",
-    holds=all(powers_only(found) for found in FOUND.values()),
+    holds=all(powers_only(ranking) for ranking in FOUND.values()),
     because="degrees that divide the cards of each search",
 )
 chapter.given("script-size", number(76, one, "lines"), cite="NB")
@@ -202,7 +202,7 @@ for size, key in (("70b", "70b-64-8k"), ("8b", "8b-8-8k")):
     )
 
 # The ceiling, and the least recomputation.
-highest = max((found.plan(1).mfu, key) for key, found in FOUND.items())
+highest = max((ranking.plan(1).mfu, key) for key, ranking in FOUND.items())
 best = ranked(highest[1], 1)
 chapter.require("search-maximum-mfu", best["mfu"], "<", bound[v.eta])
 chapter.shown("search-maximum-mfu-value", best["mfu"], percent(1))

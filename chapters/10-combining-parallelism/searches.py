@@ -68,10 +68,10 @@ HEADER = (
 )
 PARTS = tuple(PLANS["70b-64-8k", 1].parts)
 for key, ranks in RANKS.items():
-    found = FOUND[key]
-    chapter.shown(f"out-{key}-fit", number(found.fit, status="derived"))
-    batch = number(found.task.batch, units.sequence, "sequences")
-    length = number(found.task.seq, units.token / units.sequence, "length")
+    ranking = FOUND[key]
+    chapter.shown(f"out-{key}-fit", number(ranking.fit, status="derived"))
+    batch = number(ranking.task.batch, units.sequence, "sequences")
+    length = number(ranking.task.seq, units.token / units.sequence, "length")
     chapter.shown(f"out-{key}-tokens", (batch * length).named("B"))
     for name in ranks:
         chapter.shown(f"out-{key}-rank{name}", PLANS[key, name]["mfu"], percent(1))

@@ -26,11 +26,11 @@ from .common import (
 )
 from .searches import PLANS
 
-found = FOUND["70b-64-128k"]
-every = found.plans()
+ranking = FOUND["70b-64-128k"]
+every = ranking.plans()
 chapter.require(
     "all-need-recompute",
-    holds=bool(len(every) == found.fit and all(plan.recomputed_layers > 0 for plan in every)),
+    holds=bool(len(every) == ranking.fit and all(plan.recomputed_layers > 0 for plan in every)),
     because="recomputed layers of every fitting plan",
 )
 without = {plan.pp: plan for plan in every if plan.cp == 1 and plan.tp == 8}
@@ -51,7 +51,7 @@ chapter.table(
     "Stages, at `TP8 CP1` | Rank | Layers of a stage | Recomputed layers of a stage | MFU",
     [
         [
-            whole(pp), whole(rank_of(found, 8, 1, pp)), whole(plan.layers_per_stage),
+            whole(pp), whole(rank_of(ranking, 8, 1, pp)), whole(plan.layers_per_stage),
             whole(plan.recomputed_layers), pc(plan["mfu"], 1),
         ]
         for pp, plan in sorted(without.items())

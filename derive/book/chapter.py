@@ -17,7 +17,7 @@ from derive.book.marks import checked
 from derive.book.plots import Bars, Drawable, Plot
 from derive.book.tables import Cell, Table
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.printed import Rule, integer
+from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of
 
@@ -82,7 +82,7 @@ class Chapter:
         self,
         name: str,
         quantity: object,
-        rule: Rule = INTEGER,
+        rule: Rounding = INTEGER,
         *,
         unit: str | None = None,
         cite: Iterable[str] = (),
@@ -91,7 +91,7 @@ class Chapter:
 
         `unit` are words in place of the quantity's own unit.
         """
-        if not isinstance(rule, Rule):
+        if not isinstance(rule, Rounding):
             raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
         value = quantity_of(quantity, name)
         figure = Figure(name, "shown", value, rule, unit=unit, cite=_cited(cite))

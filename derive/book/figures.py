@@ -13,7 +13,7 @@ from derive.book.literals import literal
 from derive.facts.tree import told
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.printed import NO_BREAK, Rule, printed
+from derive.notation.printed import NO_BREAK, Rounding, printed
 from derive.notation.quantity import Quantity, number
 from derive.notation.units import Unit
 
@@ -79,7 +79,7 @@ class Figure:
     name: str
     kind: Literal["shown", "claim", "require", "given"]
     quantity: Quantity | None
-    rule: Rule | None = None
+    rule: Rounding | None = None
     check: str = ""
     unit: str | None = None
     relation: Relation | None = None
@@ -133,7 +133,7 @@ def given_rule(quantity: Quantity) -> str:
     return "exact" if rest == 1 else "round"
 
 
-def number_text(quantity: Quantity, rule: Rule, unit: str | None) -> tuple[str, str]:
+def number_text(quantity: Quantity, rule: Rounding, unit: str | None) -> tuple[str, str]:
     """A number by its rule, and the part of the text that is the unit.
 
     `unit` None prints the quantity's own unit, "" none, and any other text itself.

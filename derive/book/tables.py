@@ -13,7 +13,7 @@ from derive.book.figures import number_text, quantity_of
 from derive.book.marks import plain
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.printed import Rule
+from derive.notation.printed import Rounding
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of
 
@@ -23,7 +23,7 @@ class NumberCell:
     """A number in a cell, printed by its rule; `unit` as in a shown figure, "" by default."""
 
     quantity: Quantity
-    rule: Rule
+    rule: Rounding
     unit: str | None = ""
 
 
@@ -48,7 +48,7 @@ class Table:
     align: str
 
 
-def cell(quantity: object, rule: Rule, *, unit: str | bool = False) -> NumberCell:
+def cell(quantity: object, rule: Rounding, *, unit: str | bool = False) -> NumberCell:
     """A number for a table; `unit` True adds the words of its unit, a text adds itself.
 
     Raises DeriveError for what is no exact number or cannot be printed by the rule.

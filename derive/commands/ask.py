@@ -187,12 +187,12 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
 # The three answers.
 def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     try:
-        found = threshold(asked.subject, asked.expr, asked.assumptions, fixed=asked.fixed)
-        closed = found.suited(*asked.givers, **asked.values)
+        general = threshold(asked.subject, asked.expr, asked.assumptions, fixed=asked.fixed)
+        closed = general.suited(*asked.givers, **asked.values)
     except NotClosedForm as error:
         return _numerical(asked, error)
-    missing = found.missing(*asked.givers, **asked.values)
-    answer = None if missing else found.on(*asked.givers, **asked.values)
+    missing = general.missing(*asked.givers, **asked.values)
+    answer = None if missing else general.on(*asked.givers, **asked.values)
     if answer is not None and isinstance(answer.threshold, Threshold):
         closed = answer.threshold
     steps = derived(closed) if options.steps or options.json else ()
@@ -255,14 +255,14 @@ def _number_lines(
     return [*lines, "  assumptions:", *(f"    {name}: {text}" for name, text in told.items())]
 
 
-def _other_form(found: Threshold, asked: Asked) -> list[str]:
+def _other_form(closed: Threshold, asked: Asked) -> list[str]:
     """The number in the form that was not asked for, where it is another one."""
-    option, form = ("--large-n", "large-n") if found.exact else ("--exact", "exact")
+    option, form = ("--large-n", "large-n") if closed.exact else ("--exact", "exact")
     try:
-        also = threshold(found.subject, found.symbol, replace(found.assumptions, form=form))
+        also = threshold(closed.subject, closed.symbol, replace(closed.assumptions, form=form))
     except NotClosedForm:
         return []
-    if also.closed_form == found.closed_form:
+    if also.closed_form == closed.closed_form:
         return []
     missing = also.missing(*asked.givers, **asked.values)
     if missing:
@@ -318,11 +318,11 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
 
 def _steps_to_split(best: Optimum) -> list[Step]:
     """The derivation of the largest slice as far as its best split, which is the optimum."""
-    made: list[Step] = []
+    listed: list[Step] = []
     for step in steps_to(best.subject, v.N, best.assumptions):
-        made.append(step)
+        listed.append(step)
         if step.kind == "split":
-            return made
+            return listed
     return []
 
 
@@ -548,7 +548,7 @@ def _notes(asked: Asked, data: dict[str, Any]) -> list[str]:
         used = {row["symbol"] for row in rows} | set(re.findall(r"[A-Za-z_]+", conditions))
         if data["notes"]:  # the answers of other networks are told there
             used |= {"W_dcn", "n_node"}
-        notes += [f"{name} plays no part in this answer" for name in asked.values if name not in used]
+        notes += [
+            f"{name} plays no part in this answer" for name in asked.values if name not in used
+        ]
     return notes
-
-

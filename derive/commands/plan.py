@@ -18,13 +18,12 @@ from derive.cost.assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.facts.tree import cited, tree
 from derive.notation import symbols as v
-from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.read import quantity
 from derive.notation.units import sequence
 from derive.plan import notebook, report
 from derive.plan.axes import AXES, NAMED, degrees
-from derive.plan.nearest import Near, nearest
+from derive.plan.nearest import Near
 from derive.plan.plan import Plan
 from derive.plan.search import Ranking, search
 from derive.plan.task import Task, check_parameters, task
@@ -49,12 +48,12 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
         raise unknown("style", style, STYLES)
     top = _top(options.top, style)
     also = [_degrees(text, "--also") for text in options.also or ()]
-    why = [_rank_or_degrees(text) for text in options.why or ()]
-    ranking = search(asked_of(options)[0], top=0 if also or why else top)
+    compared = [_rank_or_degrees(text) for text in options.why or ()]
+    ranking = search(asked_of(options)[0], top=0 if also or compared else top)
     plans = ranking.plans(top)
     data = as_data(ranking, plans)
     if not ranking.fit:
-        also, why = [], []
+        also, compared = [], []
     ranks = [_rank(ranking, wanted, "--also") for wanted in also]
     if ranks:
         data["also"] = [{"rank": rank, **plan_data(ranking.plan(rank))} for rank in ranks]
@@ -63,8 +62,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     else:
         lines = ranking.lines(plans)
         lines += [f"rank {rank}: {ranking.plan(rank).degrees}" for rank in ranks]
-    if why:
-        pair = _pair(ranking, why)
+    if compared:
+        pair = _pair(ranking, compared)
         data["why"] = _why_data(*pair)
         lines += report.why(*pair)
     return data, "\n".join(lines), 0 if ranking.fit else NOTHING_FITS
@@ -73,29 +72,25 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
 def why(options: Namespace) -> str:
     """The tree of "plan.RANK.NAME", a number of a ranked plan, down to its sources. Raises
     DeriveError and UnknownName."""
-    word, _, rest = options.figure.partition(".")
-    rank, dot, name = rest.partition(".")
-    if not dot or not rank.isdigit() or not rank.isascii() or len(rank) > 18:
+    figure = options.figure
+    _, rank, name = [*figure.split(".", 2), "", ""][:3]
+    if not name or not rank.isascii() or not rank.isdigit() or len(rank) > 18:
         told = "expected plan.RANK.NAME, such as plan.1.mfu"
-        raise DeriveError(f"{told}, found {quoted(options.figure)}")
+        raise DeriveError(f"{told}, found {quoted(figure)}")
+    if options.chapters is not None:
+        raise DeriveError(f"--chapters: not of {quoted(figure)}, which is no figure of a chapter")
     for option in ("model", "chip", "cards", "seq", "batch"):
         if getattr(options, option) is None:
-            raise DeriveError(
-                f"{word}.{rank}.{name}: expected --{option} as well, as derive plan takes it"
-            )
+            raise DeriveError(f"{figure}: expected --{option} as well, as derive plan takes it")
     asked, known = asked_of(options)
     ranking = search(asked, top=int(rank))
-    if not ranking.fit:
-        raise DeriveError(f"{options.figure}: nothing fits; see derive plan")
     if not 1 <= int(rank) <= ranking.fit:
-        raise DeriveError(
-            f"{options.figure}: expected a rank from 1 to {ranking.fit:,}, found {rank}"
-        )
+        told = f"expected a rank from 1 to {ranking.fit:,}" if ranking.fit else "nothing fits"
+        raise DeriveError(f"{figure}: {told}, found {rank}")
     plan = ranking.plan(int(rank))
     wanted = plan.quantity(name)
-    return "\n".join(
-        [f"{options.figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)]
-    )
+    lines = [f"{figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)]
+    return "\n".join(lines)
 
 
 def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
@@ -211,6 +206,7 @@ def _pair(ranking: Ranking, asked: Sequence[int | Wanted]) -> tuple[Plan, Plan]:
 def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
     """The outcome of a search as JSON-ready data; times in seconds, memory in bytes."""
     asked = ranking.task
+    values: dict[sp.Symbol, Fraction | int] = {**asked.numbers, **asked.fixed}
     data: dict[str, Any] = {
         "model": asked.model,
         "chip": asked.chip,
@@ -218,12 +214,7 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "seq": asked.seq,
         "batch": asked.batch,
         "assumptions": {"name": asked.assumptions.name, **asked.assumptions.described()},
-        "set": {
-            s.name: _number(fraction(asked.values[s].value))
-            if s in asked.values
-            else asked.fixed[s]
-            for s in asked.given
-        },
+        "set": {s.name: _number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
         "inputs": _inputs(asked),
         "candidates": ranking.candidates,
@@ -232,9 +223,8 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "plans": [plan_data(plan) for plan in plans],
     }
     if not ranking.fit:
-        near = nearest(asked, ranking.space)
         data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
-        data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in near]
+        data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in ranking.near]
     return data
 
 
@@ -271,7 +261,9 @@ def _near_data(near: Near) -> dict[str, Any]:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """One plan as JSON-ready data."""
+    """One plan as JSON-ready data; a part of 0 for traffic that the step model leaves out."""
+    traffic = (axis.name for axis in AXES if axis.traffic)
+    idle = {name: Fraction(0) for name in traffic if name not in plan.parts}
     return {
         **{axis.name: degree for axis, degree in zip(AXES, plan.degrees, strict=True)},
         "mfu": _number(plan.mfu),
@@ -279,7 +271,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "memory_bytes": _number(plan.memory_bytes),
         "recomputed_layers": plan.recomputed_layers,
         "layers_per_stage": plan.layers_per_stage,
-        "parts": {name: _number(plan.parts.get(name, Fraction(0))) for name in (*plan.parts, "ep")},
+        "parts": {name: _number(part) for name, part in {**plan.parts, **idle}.items()},
         "memory": {name: _number(part) for name, part in plan.memory.items()},
     }
 

@@ -6,6 +6,8 @@ import re
 from argparse import Action, ArgumentParser, Namespace
 from typing import Any
 
+TASK_OPTIONS = ("model", "chip", "cards", "seq", "batch", "assume", "set", "profile", "facts")
+
 
 def add_plan_parser(commands: Any, once: type[Action]) -> None:
     """Add `derive plan`; `once` is the action of an option that may be given one time."""

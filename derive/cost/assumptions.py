@@ -278,7 +278,8 @@ def as_assumptions(value: object) -> Assumptions:
     if isinstance(value, str):
         return step_assumptions(value)
     if not isinstance(value, Assumptions):
-        raise DeriveError(f'expected assumptions such as "notebook", found {quoted(value)}')
+        what = 'layer or step assumptions such as "notebook"'
+        raise DeriveError(f"expected {what}, found {quoted(value)}")
     return value
 
 

@@ -210,98 +210,6 @@ def fits(strategy: Strategy, state: sp.Expr, assumptions: Assumptions) -> Requir
 
 def _check_taken(strategy: Strategy, assumptions: Assumptions) -> None:
     assumptions.only(TAKEN, strategy.name)
-    passes = strategy.passes(assumptions)
-    if assumptions.passes == "step":
-        both = [p.name for p in passes]
-        flops = sp.Add(*(p.flops for p in passes))
-        moves = tuple(m for p in passes for m in p.moves)
-        passes = (PassCost(" + ".join(both), flops, moves),)
-    elif assumptions.passes != "each":
-        passes = tuple(p for p in passes if p.name == assumptions.passes)
-    mesh = tuple(axis.name for axis in strategy.mesh)
-    return tuple(_timed(cost, mesh, assumptions) for cost in passes)
-
-
-def needs_network(strategy: Strategy) -> bool:
-    """Whether any move runs over a mesh axis, and so over what is chosen as the network."""
-    return any(
-        move.collective != "load" and move.axes != ("S",)
-        for cost in strategy.passes()
-        for move in cost.moves
-    )
-
-
-def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> TimedPass:
-    network = network_of(assumptions.network, mesh, assumptions.wrap)
-    math = cost.flops / v.C
-    traffic = []
-    shared: list[tuple[set[str], list[tuple[Move, sp.Expr]]]] = []
-    for move in cost.moves:
-        for link, time in link_seconds(move, network, assumptions.exact).items():
-            # Groups of several mesh axes share the links of each of them.
-            links = set(move.axes) if link == move.axis else {link}
-            together = [(move, time)]
-            for other in [one for one in shared if one[0] & links]:
-                links |= other[0]
-                together = [*other[1], *together]
-                shared.remove(other)
-            shared.append((links, together))
-    for links, timed in sorted(shared, key=lambda one: "".join(sorted(one[0]))):
-        terms: dict[str, sp.Expr] = {}
-        for move, time in timed:
-            group = move.axis if links <= SHARED else ""
-            # Term by term: a product of powers over a product of powers stays one.
-            load = (time / math).xreplace(assumptions.elements)
-            terms[group] = terms.get(group, sp.S.Zero) + load
-        moves, times = zip(*timed, strict=True)
-        link = "".join(sorted(links))
-        traffic.append(Traffic(link, moves, sp.Add(*times), tuple(terms.values())))
-    return TimedPass(cost.name, math, tuple(traffic))
-
-
-@lru_cache(maxsize=256)
-def compute_bound(strategy: Strategy, assumptions: Assumptions) -> Requirement:
-    """That computation takes at least as long as communication: the loads that bind, those that
-    another one implies left out; none where nothing is sent."""
-    _check_taken(strategy, assumptions)
-    loads = []
-    for cost in timed_passes(strategy, assumptions):
-        together = [[(term, t.link) for term in t.terms] for t in cost.traffic]
-        if assumptions.overlap == "serial" and together:
-            together = [[one for links in together for one in links]]
-        for pairs in together:
-            terms, links = zip(*pairs, strict=True)
-            loads.append(Load(terms, links, (cost.name,)))
-    return Requirement(
-        strategy.name,
-        "computation takes at least as long as communication",
-        strongest(loads),
-        assumptions,
-        strategy.mesh,
-        strategy.chips,
-        described=tuple(assumptions.stated().items()),
-    )
-
-
-def fits(strategy: Strategy, state: sp.Expr, assumptions: Assumptions) -> Requirement:
-    """That the bytes of state of a chip, as `state` has them, fit in its memory."""
-    _check_taken(strategy, assumptions)
-    expect_unit(state / v.M_hbm, one, v.unit_of_symbol, f"{strategy.name}, memory")
-    load = (state / v.M_hbm).xreplace(assumptions.elements)
-    return Requirement(
-        strategy.name,
-        "weights and optimizer state of a chip fit in its memory",
-        (Load((load,), (CAPACITY,), ("every",)),),
-        assumptions,
-        strategy.mesh,
-        strategy.chips,
-        described=tuple(assumptions.stated(memory=True).items()),
-    )
-
-
-def _check_taken(strategy: Strategy, assumptions: Assumptions) -> None:
-    assumptions.only(TAKEN, strategy.name)
-    strategy.laid_out(assumptions)
 
 
 def strongest(loads: Iterable[Load]) -> tuple[Load, ...]:
@@ -332,5 +240,3 @@ def _implied(weak: Load, strong: Load) -> bool:
         else:
             return False
     return True
-
-

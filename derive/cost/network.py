@@ -99,7 +99,10 @@ class TwoLevels:
             inside, out = near / n * inside / n, out / n
         else:
             inside, out = (TRAVERSALS[move.collective] * x for x in (inside, out / near))
-        times = {NODE: move.array_bytes * inside / v.W_node, CARDS: move.array_bytes * out / v.W_dcn}
+        times = {
+            NODE: move.array_bytes * inside / v.W_node,
+            CARDS: move.array_bytes * out / v.W_dcn,
+        }
         return {link: time for link, time in times.items() if time != 0}
 
     def near(self, axes: tuple[str, ...]) -> sp.Expr:

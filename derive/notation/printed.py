@@ -34,7 +34,7 @@ _SHORT = {"FLOP": "FLOP", "byte": "B", "second": "s"}
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rounding:
     """How a number is rounded and written; `trim` drops zeros that end a decimal fraction."""
 
     kind: Literal[
@@ -50,57 +50,57 @@ class Rule:
             raise DeriveError(f"{self.kind}: expected {least} to 40 digits, found {self.digits}")
 
 
-def integer() -> Rule:
+def integer() -> Rounding:
     """The nearest integer: "2,550"."""
-    return Rule("integer")
+    return Rounding("integer")
 
 
-def floor() -> Rule:
+def floor() -> Rounding:
     """The value rounded down to an integer, as an upper bound on whole things is printed."""
-    return Rule("floor")
+    return Rounding("floor")
 
 
-def ceiling() -> Rule:
+def ceiling() -> Rounding:
     """The value rounded up to an integer, as a lower bound on whole things is printed."""
-    return Rule("ceiling")
+    return Rounding("ceiling")
 
 
-def significant(digits: int, *, trim: bool = False) -> Rule:
+def significant(digits: int, *, trim: bool = False) -> Rounding:
     """So many significant digits: "13.7"; below 1e-5 and from 1e15 on, as a power of ten."""
-    return Rule("significant", digits, trim)
+    return Rounding("significant", digits, trim)
 
 
-def decimals(digits: int, *, trim: bool = False) -> Rule:
+def decimals(digits: int, *, trim: bool = False) -> Rounding:
     """So many digits after the point: "0.44"."""
-    return Rule("decimals", digits, trim)
+    return Rounding("decimals", digits, trim)
 
 
-def si(digits: int, *, trim: bool = False) -> Rule:
+def si(digits: int, *, trim: bool = False) -> Rounding:
     """Significant digits under a prefix k, M, G, T, P or E: "459 TFLOP/s", "4M tokens".
 
     Times below a second take m, µ and n; other values below 1 are printed without a prefix.
     """
-    return Rule("si", digits, trim)
+    return Rounding("si", digits, trim)
 
 
-def binary(digits: int, *, trim: bool = False) -> Rule:
+def binary(digits: int, *, trim: bool = False) -> Rounding:
     """The same under Ki, Mi, Gi, Ti, Pi or Ei: "96.0 GiB". The integer part is printed whole."""
-    return Rule("binary", digits, trim)
+    return Rounding("binary", digits, trim)
 
 
-def percent(digits: int = 0, *, trim: bool = False) -> Rule:
+def percent(digits: int = 0, *, trim: bool = False) -> Rounding:
     """A share as a percentage with so many digits after the point: "40%"."""
-    return Rule("percent", digits, trim)
+    return Rounding("percent", digits, trim)
 
 
-def exact() -> Rule:
+def exact() -> Rounding:
     """Without rounding: an integer, a decimal that ends within 15 digits, or a fraction "8/3"."""
-    return Rule("exact")
+    return Rounding("exact")
 
 
-def scientific(digits: int) -> Rule:
+def scientific(digits: int) -> Rounding:
     """Significant digits times a power of ten: "6.3×10²⁴" as text, `6.3 \\times 10^{24}` as TeX."""
-    return Rule("scientific", digits)
+    return Rounding("scientific", digits)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _Shown:
     over: int = 1
 
 
-def printed(value: Exact, rule: Rule, unit: Unit | None = None) -> str:
+def printed(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:
     """`value` by `rule`, with its unit, as text.
 
     Raises DeriveError for a value that is not an exact real number or that `exact()` cannot write,
@@ -143,14 +143,14 @@ def shown_tex(value: Exact, unit: Unit | None = None) -> str:
     return printed_tex(value, _reading_rule(value), unit)
 
 
-def _reading_rule(value: Exact) -> Rule:
+def _reading_rule(value: Exact) -> Rounding:
     size = abs(fraction(value))
     if size >= WHOLE_BELOW:
         return si(4, trim=True)
     return integer() if size.denominator == 1 else significant(4, trim=True)
 
 
-def printed_tex(value: Exact, rule: Rule, unit: Unit | None = None) -> str:
+def printed_tex(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:
     """The same number as TeX, to stand inside math; raises what `printed` raises."""
     negative, shown, ending = _parts(value, rule, unit)
     tex = grouped(shown.digits, "{,}")
@@ -164,7 +164,7 @@ def printed_tex(value: Exact, rule: Rule, unit: Unit | None = None) -> str:
     return ("-" if negative else "") + tex + (rf"~\text{{{ending}}}" if ending else "")
 
 
-def _parts(value: Exact, rule: Rule, unit: Unit | None) -> tuple[bool, _Shown, str]:
+def _parts(value: Exact, rule: Rounding, unit: Unit | None) -> tuple[bool, _Shown, str]:
     number, unit = fraction(value), unit or one
     if rule.kind == "percent" and unit != one:
         raise UnitError(f"percent: expected a share without unit, found {unit}")
@@ -184,7 +184,7 @@ def _parts(value: Exact, rule: Rule, unit: Unit | None) -> tuple[bool, _Shown, s
     return negative, shown, unit.words(singular=single)
 
 
-def _rounded(number: Fraction, rule: Rule, unit: Unit) -> _Shown:
+def _rounded(number: Fraction, rule: Rounding, unit: Unit) -> _Shown:
     digits = rule.digits
     if rule.kind == "exact":
         return _exact(number)

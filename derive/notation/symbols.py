@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from keyword import iskeyword
 
 import sympy as sp
@@ -44,7 +45,7 @@ class Meaning:
 _vocabulary: dict[str, Meaning] = {}
 
 
-def symbol(name: str, unit: Unit, gloss: str, *, tex: str | None = None, role: str) -> sp.Symbol:
+def symbol(name: str, unit: Unit, gloss: str, tex: str | None = None, *, role: str) -> sp.Symbol:
     """Declare a symbol of the vocabulary and return it: `Symbol(name, positive=True)`.
 
     Raises DeriveError where the name is taken or is no Python identifier (hostile symbol names
@@ -92,7 +93,9 @@ def mesh_axis(name: str) -> sp.Symbol:
         return symbol(name, way, f"degree of the mesh axis {name}", role="axis")
     known = _vocabulary[name]
     if known.role not in ("mesh", "axis"):
-        raise DeriveError(f"mesh axis {name}: {name} is the {known.gloss}; give the axis another name")
+        raise DeriveError(
+            f"mesh axis {name}: {name} is the {known.gloss}; give the axis another name"
+        )
     return known.symbol
 
 
@@ -115,213 +118,139 @@ def unit_of_symbol(letter: sp.Symbol) -> Unit:
     return meaning(letter).unit
 
 
+_dimension = partial(symbol, role="dimension")
+_mesh = partial(symbol, role="mesh")
+_network = partial(symbol, role="network")
+_hardware = partial(symbol, role="hardware")
+_model = partial(symbol, role="model")
+_constant = partial(symbol, role="constant")
+_time = partial(symbol, role="time")
+
 # --- the dimensions of tensors
-B = symbol("B", token, "global batch, in tokens", role="dimension")
-D = symbol("D", one, "model width", role="dimension")
-F = symbol("F", one, "feed-forward width", role="dimension")
-E = symbol("E", units.label("expert"), "experts", role="dimension")
-T = symbol("T", token, "sequence length, in tokens", role="dimension")
-U = symbol("U", token, "length of the keys and values, in tokens", role="dimension")
-K = symbol("K", units.label("head"), "key and value heads", role="dimension")
-G = symbol("G", one, "query heads per key and value head", role="dimension")
-H = symbol("H", one, "width of one head", role="dimension")
-J = symbol("J", token, "tokens that an expert takes", role="dimension")
+B = _dimension("B", token, "global batch, in tokens")
+D = _dimension("D", one, "model width")
+F = _dimension("F", one, "feed-forward width")
+E = _dimension("E", units.label("expert"), "experts")
+T = _dimension("T", token, "sequence length, in tokens")
+U = _dimension("U", token, "length of the keys and values, in tokens")
+K = _dimension("K", units.label("head"), "key and value heads")
+G = _dimension("G", one, "query heads per key and value head")
+H = _dimension("H", one, "width of one head")
+J = _dimension("J", token, "tokens that an expert takes")
 
 # --- the mesh
-N = symbol("N", chip, "chips of a slice", role="mesh")
-X = symbol("X", way, "degree of data parallelism or FSDP", role="mesh")
-Y = symbol("Y", way, "degree of tensor parallelism", role="mesh")
-Z = symbol("Z", way, "degree of a third mesh axis, such as pipeline stages", role="mesh")
-S = symbol("S", units.slice_, "slices (pods) joined by the data-centre network", role="mesh")
-M_X = symbol("M_X", axis, "torus axes given to X", role="network")
-M_Y = symbol("M_Y", axis, "torus axes given to Y", role="network")
-M_Z = symbol("M_Z", axis, "torus axes given to Z", role="network")
+N = _mesh("N", chip, "chips of a slice")
+X = _mesh("X", way, "degree of data parallelism or FSDP")
+Y = _mesh("Y", way, "degree of tensor parallelism")
+Z = _mesh("Z", way, "degree of a third mesh axis, such as pipeline stages")
+S = _mesh("S", units.slice_, "slices (pods) joined by the data-centre network")
+M_X = _network("M_X", axis, "torus axes given to X")
+M_Y = _network("M_Y", axis, "torus axes given to Y")
+M_Z = _network("M_Z", axis, "torus axes given to Z")
 
 # --- hardware
-alpha = symbol("alpha", flop / byte, "ICI intensity C/W", tex=r"\alpha", role="hardware")
-C = symbol("C", flop / second, "peak FLOP rate of a chip at the chosen precision", role="hardware")
-W = symbol("W", byte / second, "ICI bandwidth of one torus axis, bidirectional", role="hardware")
-W_dcn = symbol(
-    "W_dcn",
-    byte / second,
-    "data-centre network bandwidth of a chip, one-way",
-    tex=r"W_{\text{dcn}}",
-    role="hardware",
+alpha = _hardware("alpha", flop / byte, "ICI intensity C/W", r"\alpha")
+C = _hardware("C", flop / second, "peak FLOP rate of a chip at the chosen precision")
+W = _hardware("W", byte / second, "ICI bandwidth of one torus axis, bidirectional")
+W_dcn = _hardware(
+    "W_dcn", byte / second, "data-centre network bandwidth of a chip, one-way", r"W_{\text{dcn}}"
 )
-W_hbm = symbol(
-    "W_hbm",
-    byte / second,
-    "memory bandwidth of a chip",
-    tex=r"W_{\text{hbm}}",
-    role="hardware",
-)
-M_axes = symbol("M_axes", axis, "torus axes of a chip", tex=r"M_{\text{axes}}", role="hardware")
-t_hop = symbol("t_hop", second, "latency of one hop", tex=r"t_{\text{hop}}", role="hardware")
-M_hbm = symbol("M_hbm", byte, "memory of a chip", tex=r"M_{\text{hbm}}", role="hardware")
+W_hbm = _hardware("W_hbm", byte / second, "memory bandwidth of a chip", r"W_{\text{hbm}}")
+M_axes = _hardware("M_axes", axis, "torus axes of a chip", r"M_{\text{axes}}")
+t_hop = _hardware("t_hop", second, "latency of one hop", r"t_{\text{hop}}")
+M_hbm = _hardware("M_hbm", byte, "memory of a chip", r"M_{\text{hbm}}")
 
 # --- the model and the run
-L = symbol("L", units.layer, "layers", role="model")
-V = symbol("V", one, "vocabulary size", role="dimension")
-P = symbol("P", units.parameter, "parameters", role="model")
-R = symbol("R", token, "tokens of the training run", role="model")
-A = symbol("A", one, "activations of width D saved per layer", role="model")
-u = symbol("u", one, "model FLOPs utilisation (MFU)", role="model")
+L = _model("L", units.layer, "layers")
+V = _dimension("V", one, "vocabulary size")
+P = _model("P", units.parameter, "parameters")
+R = _model("R", token, "tokens of the training run")
+A = _model("A", one, "activations of width D saved per layer")
+u = _model("u", one, "model FLOPs utilisation (MFU)")
 
 # --- constants that are assumptions, with the defaults in `cost.assumptions`
-fma = symbol("fma", flop, "FLOP of one multiply-add", tex=r"\phi", role="constant")
-e = symbol("e", byte, "bytes per element of weights and activations", role="constant")
-e_g = symbol("e_g", byte, "bytes per element of weight gradients", tex="e_g", role="constant")
-s_P = symbol(
-    "s_P", byte, "bytes of state per parameter: weights and optimizer", tex="s_P", role="constant"
-)
+fma = _constant("fma", flop, "FLOP of one multiply-add", r"\phi")
+e = _constant("e", byte, "bytes per element of weights and activations")
+e_g = _constant("e_g", byte, "bytes per element of weight gradients", "e_g")
+s_P = _constant("s_P", byte, "bytes of state per parameter: weights and optimizer", "s_P")
 
 # --- times, named in derivations
-T_math = symbol("T_math", second, "computation time", tex=r"T_{\text{math}}", role="time")
-T_comms = symbol("T_comms", second, "communication time", tex=r"T_{\text{comms}}", role="time")
-T_X = symbol("T_X", second, "communication time on axis X", tex="T_X", role="time")
-T_Y = symbol("T_Y", second, "communication time on axis Y", tex="T_Y", role="time")
-T_Z = symbol("T_Z", second, "communication time on axis Z", tex="T_Z", role="time")
-T_S = symbol("T_S", second, "communication time between slices", tex="T_S", role="time")
-T_hbm = symbol("T_hbm", second, "time to read from memory", tex=r"T_{\text{hbm}}", role="time")
+T_math = _time("T_math", second, "computation time", r"T_{\text{math}}")
+T_comms = _time("T_comms", second, "communication time", r"T_{\text{comms}}")
+T_X = _time("T_X", second, "communication time on axis X", "T_X")
+T_Y = _time("T_Y", second, "communication time on axis Y", "T_Y")
+T_Z = _time("T_Z", second, "communication time on axis Z", "T_Z")
+T_S = _time("T_S", second, "communication time between slices", "T_S")
+T_hbm = _time("T_hbm", second, "time to read from memory", r"T_{\text{hbm}}")
 
 # --- one training step over a mesh of tensor, context, pipeline and data parallelism
-tp = symbol("tp", way, "degree of tensor parallelism of a plan", tex="t", role="mesh")
-cp = symbol("cp", way, "degree of context parallelism of a plan", tex="c", role="mesh")
-pp = symbol("pp", way, "pipeline stages of a plan", tex="p", role="mesh")
-dp = symbol("dp", way, "degree of data parallelism of a plan", tex="d", role="mesh")
-B_seq = symbol(
-    "B_seq", units.sequence, "global batch, in sequences", tex=r"B_{\text{seq}}", role="dimension"
-)
-b_seq = symbol("b_seq", units.sequence, "micro-batch, in sequences", tex="b", role="dimension")
-n_node = symbol("n_node", chip, "chips of a node", tex=r"n_{\text{node}}", role="hardware")
-W_node = symbol(
+tp = _mesh("tp", way, "degree of tensor parallelism of a plan", "t")
+cp = _mesh("cp", way, "degree of context parallelism of a plan", "c")
+pp = _mesh("pp", way, "pipeline stages of a plan", "p")
+dp = _mesh("dp", way, "degree of data parallelism of a plan", "d")
+B_seq = _dimension("B_seq", units.sequence, "global batch, in sequences", r"B_{\text{seq}}")
+b_seq = _dimension("b_seq", units.sequence, "micro-batch, in sequences", "b")
+n_node = _hardware("n_node", chip, "chips of a node", r"n_{\text{node}}")
+W_node = _hardware(
     "W_node",
     byte / second,
     "bandwidth of a chip into the switches of its node, one-way",
-    tex=r"W_{\text{node}}",
-    role="hardware",
+    r"W_{\text{node}}",
 )
-eta = symbol(
-    "eta", one, "share of the peak that a large matmul reaches", tex=r"\eta", role="constant"
+eta = _constant("eta", one, "share of the peak that a large matmul reaches", r"\eta")
+mu = _constant("mu", one, "share of the memory that a plan may fill", r"\mu")
+A_kept = _constant(
+    "A_kept", byte, "bytes saved by a layer per token and unit of model width", r"A_{\text{kept}}"
 )
-mu = symbol("mu", one, "share of the memory that a plan may fill", tex=r"\mu", role="constant")
-A_kept = symbol(
-    "A_kept",
-    byte,
-    "bytes saved by a layer per token and unit of model width",
-    tex=r"A_{\text{kept}}",
-    role="constant",
-)
-e_32 = symbol("e_32", byte, "bytes per fp32 element", tex="e_{32}", role="constant")
-x_pp = symbol("x_pp", one, "share of the stage hops not hidden", tex=r"x_p", role="constant")
-x_dp = symbol("x_dp", one, "share of the gradient traffic not hidden", tex=r"x_d", role="constant")
-T_min = symbol(
-    "T_min", token, "least tokens of a context-parallel rank", tex=r"T_{\min}", role="constant"
-)
-n_V = symbol("n_V", one, "matrices of vocabulary size: embedding and head", tex="n_V", role="model")
-n_F = symbol("n_F", one, "feed-forward matrices of a layer", tex="n_F", role="model")
+e_32 = _constant("e_32", byte, "bytes per fp32 element", "e_{32}")
+x_pp = _constant("x_pp", one, "share of the stage hops not hidden", r"x_p")
+x_dp = _constant("x_dp", one, "share of the gradient traffic not hidden", r"x_d")
+T_min = _constant("T_min", token, "least tokens of a context-parallel rank", r"T_{\min}")
+n_V = _model("n_V", one, "matrices of vocabulary size: embedding and head", "n_V")
+n_F = _model("n_F", one, "feed-forward matrices of a layer", "n_F")
 
 # --- what a step is made of, per chip
-T_r = symbol("T_r", token, "tokens of a sequence on one chip", tex="s", role="model")
-n_mb = symbol(
-    "n_mb", units.micro_batch, "micro-batches of a pipeline in a step", tex="m", role="model"
+T_r = _model("T_r", token, "tokens of a sequence on one chip", "s")
+n_mb = _model("n_mb", units.micro_batch, "micro-batches of a pipeline in a step", "m")
+L_p = _model("L_p", units.layer, "layers of a stage", "L_p")
+L_r = _model("L_r", units.layer, "layers of a stage that are recomputed", "r")
+n_fly = _model("n_fly", units.micro_batch, "micro-batches in flight on the first stage", "q")
+psi = _model("psi", units.parameter, "parameters on a chip", r"\psi")
+W_tp = _hardware("W_tp", byte / second, "one-way bandwidth of a tensor group", "W_t")
+W_cp = _hardware("W_cp", byte / second, "one-way bandwidth of a context group", "W_c")
+W_pp = _hardware("W_pp", byte / second, "one-way bandwidth between neighbouring stages", "W_p")
+W_dp = _hardware("W_dp", byte / second, "one-way bandwidth of a data group", "W_d")
+f_A = _model("f_A", flop, "FLOP of the attention of a layer per token, both passes", "f_A")
+f_L = _model("f_L", flop, "FLOP of a layer per token, both passes", "f_L")
+f_V = _model("f_V", flop, "FLOP of the head per token, both passes", "f_V")
+t_1 = _time("t_1", second / flop, "time of a micro-batch on a chip per FLOP and token", "t_1")
+a_1 = _model("a_1", byte, "bytes that a layer saves for a micro-batch", "a_1")
+a_0 = _model("a_0", byte, "bytes that a recomputed layer saves for a micro-batch", "a_0")
+t_slow = _time(
+    "t_slow", second, "computation of a micro-batch on the slowest stage", r"t_{\text{slow}}"
 )
-L_p = symbol("L_p", units.layer, "layers of a stage", tex="L_p", role="model")
-L_r = symbol("L_r", units.layer, "layers of a stage that are recomputed", tex="r", role="model")
-n_fly = symbol(
-    "n_fly", units.micro_batch, "micro-batches in flight on the first stage", tex="q", role="model"
+t_avg = _time(
+    "t_avg", second, "computation of a micro-batch on an average stage", r"t_{\text{avg}}"
 )
-psi = symbol("psi", units.parameter, "parameters on a chip", tex=r"\psi", role="model")
-W_tp = symbol(
-    "W_tp", byte / second, "one-way bandwidth of a tensor group", tex="W_t", role="hardware"
-)
-W_cp = symbol(
-    "W_cp", byte / second, "one-way bandwidth of a context group", tex="W_c", role="hardware"
-)
-W_pp = symbol(
-    "W_pp",
-    byte / second,
-    "one-way bandwidth between neighbouring stages",
-    tex="W_p",
-    role="hardware",
-)
-W_dp = symbol(
-    "W_dp", byte / second, "one-way bandwidth of a data group", tex="W_d", role="hardware"
-)
-f_A = symbol(
-    "f_A", flop, "FLOP of the attention of a layer per token, both passes", tex="f_A", role="model"
-)
-f_L = symbol("f_L", flop, "FLOP of a layer per token, both passes", tex="f_L", role="model")
-f_V = symbol("f_V", flop, "FLOP of the head per token, both passes", tex="f_V", role="model")
-t_1 = symbol(
-    "t_1",
-    second / flop,
-    "time of a micro-batch on a chip per FLOP and token",
-    tex="t_1",
-    role="time",
-)
-a_1 = symbol("a_1", byte, "bytes that a layer saves for a micro-batch", tex="a_1", role="model")
-a_0 = symbol(
-    "a_0", byte, "bytes that a recomputed layer saves for a micro-batch", tex="a_0", role="model"
-)
-t_slow = symbol(
-    "t_slow",
-    second,
-    "computation of a micro-batch on the slowest stage",
-    tex=r"t_{\text{slow}}",
-    role="time",
-)
-t_avg = symbol(
-    "t_avg",
-    second,
-    "computation of a micro-batch on an average stage",
-    tex=r"t_{\text{avg}}",
-    role="time",
-)
-t_redo = symbol(
-    "t_redo", second, "recomputation of a micro-batch", tex=r"t_{\text{redo}}", role="time"
-)
-t_ring = symbol(
-    "t_ring", second, "ring of a micro-batch on a stage", tex=r"t_{\text{ring}}", role="time"
-)
-t_attn = symbol(
+t_redo = _time("t_redo", second, "recomputation of a micro-batch", r"t_{\text{redo}}")
+t_ring = _time("t_ring", second, "ring of a micro-batch on a stage", r"t_{\text{ring}}")
+t_attn = _time(
     "t_attn",
     second,
     "attention of a micro-batch on a stage, under which the ring hides",
-    tex=r"t_{\text{attn}}",
-    role="time",
+    r"t_{\text{attn}}",
 )
-t_tp = symbol("t_tp", second, "tensor communication of a micro-batch", tex="t_t", role="time")
-t_cp = symbol("t_cp", second, "ring of a micro-batch that is not hidden", tex="t_c", role="time")
-t_pp = symbol("t_pp", second, "stage hops of a micro-batch not hidden", tex="t_p", role="time")
-t_mb = symbol(
-    "t_mb",
-    second,
-    "time of a micro-batch on the slowest stage",
-    tex=r"t_{\text{mb}}",
-    role="time",
+t_tp = _time("t_tp", second, "tensor communication of a micro-batch", "t_t")
+t_cp = _time("t_cp", second, "ring of a micro-batch that is not hidden", "t_c")
+t_pp = _time("t_pp", second, "stage hops of a micro-batch not hidden", "t_p")
+t_mb = _time("t_mb", second, "time of a micro-batch on the slowest stage", r"t_{\text{mb}}")
+M_states = _model(
+    "M_states", byte, "weights, gradients and optimizer states of a chip", r"M_{\text{states}}"
 )
-M_states = symbol(
-    "M_states",
-    byte,
-    "weights, gradients and optimizer states of a chip",
-    tex=r"M_{\text{states}}",
-    role="model",
-)
-M_logits = symbol(
-    "M_logits", byte, "logits and their gradient", tex=r"M_{\text{logits}}", role="model"
-)
-t_scatter = symbol(
-    "t_scatter", second, "reduce-scatter of the gradients", tex=r"t_{\text{rs}}", role="time"
-)
-t_gather = symbol(
-    "t_gather", second, "all-gather of the parameters", tex=r"t_{\text{ag}}", role="time"
-)
-n_near = symbol(
-    "n_near", way, "chips of a data group in one node", tex=r"n_{\text{near}}", role="model"
-)
-epsilon = symbol("epsilon", one, "tolerated share", tex=r"\varepsilon", role="constant")
-ep = symbol("ep", way, "degree of expert parallelism of a plan", tex=r"e_p", role="mesh")
-virtual = symbol(
-    "virtual", way, "virtual pipeline stages of a rank in a plan", tex=r"v_p", role="mesh"
-)
+M_logits = _model("M_logits", byte, "logits and their gradient", r"M_{\text{logits}}")
+t_scatter = _time("t_scatter", second, "reduce-scatter of the gradients", r"t_{\text{rs}}")
+t_gather = _time("t_gather", second, "all-gather of the parameters", r"t_{\text{ag}}")
+n_near = _model("n_near", way, "chips of a data group in one node", r"n_{\text{near}}")
+epsilon = _constant("epsilon", one, "tolerated share", r"\varepsilon")
+ep = _mesh("ep", way, "degree of expert parallelism of a plan", r"e_p")
+virtual = _mesh("virtual", way, "virtual pipeline stages of a rank in a plan", r"v_p")

@@ -217,8 +217,3 @@ def aligned(rows: Sequence[Sequence[str]], align: str = "", gap: str = "  ") -> 
         ).rstrip()
         for row in rows
     ]
-
-
-def counted(count: int, noun: str) -> str:
-    """A count with its noun: "1 node", "8 nodes"."""
-    return f"{count} {noun}{'s'[: count != 1]}"

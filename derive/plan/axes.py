@@ -96,17 +96,18 @@ class Axis:
     gives why no plan has a degree by itself, a key of REASONS, and `facts` what that rests on.
     `divides` are the quantities of Counts that the product of all axes which name it, this one the
     last of them, has to divide. A degree of 1 goes without saying unless `said` or, in tables,
-    `column`.
+    `column`. `traffic` says whether its group sends something in a step of its own.
     """
 
     symbol: sp.Symbol
     name: str
     values: Callable[[Counts], tuple[int, ...]] | None
     rule: Callable[[Counts, int], str | None] = lambda n, degree: None
-    facts: Callable[[Counts, int], str] = lambda n, degree: f"{degree} is not 1"
+    facts: Callable[[Counts, int], str] = lambda n, degree: "only 1 is planned"
     divides: tuple[str, ...] = ()
     said: bool = True
     column: bool = True
+    traffic: bool = True
 
     @property
     def heading(self) -> str:
@@ -114,11 +115,11 @@ class Axis:
         return self.name.replace("_", "-")
 
 
-def _unmodelled(symbol: sp.Symbol) -> Axis:
+def _unmodelled(symbol: sp.Symbol, *, traffic: bool) -> Axis:
     """An axis of which the step model knows the degree 1 alone."""
     return Axis(
         symbol, symbol.name, lambda n: (1,), lambda n, x: "unmodelled" if x > 1 else None,
-        said=False, column=False,
+        said=False, column=False, traffic=traffic,
     )  # fmt: skip
 
 
@@ -141,11 +142,11 @@ AXES = (
         v.dp, "dp", None, lambda n, x: "held" if n.held not in (None, x) else None,
         divides=("batch",),
     ),
-    _unmodelled(v.ep),
-    _unmodelled(v.virtual),
+    _unmodelled(v.ep, traffic=True),
+    _unmodelled(v.virtual, traffic=False),
     Axis(
         v.b_seq, "micro_batch", lambda n: (1, 2, 4) if n.wide else (1,), divides=("batch",),
-        said=False,
+        said=False, traffic=False,
     ),
 )  # fmt: skip
 FREE = tuple(axis.name for axis in AXES if axis.values)

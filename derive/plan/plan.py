@@ -108,8 +108,9 @@ class Plan:
         if name == "mfu":
             cards = number(self.task.cards, chip, "cards")
             flops, seconds = self.quantity("model_flops"), self.quantity("seconds")
-            inputs = {"model_flops": flops, "step": seconds, "N": cards, "C": self.known[v.C]}
-            return Quantity(_rational(self.mfu), one, formula=MFU, inputs=tuple(inputs.items()))
+            peak = self.known[v.C]
+            inputs = (("model_flops", flops), ("step", seconds), ("N", cards), ("C", peak))
+            return Quantity(_rational(self.mfu), one, name, formula=MFU, inputs=inputs)
         if name in ("seconds", "step_seconds"):
             return self.value(step.seconds, second, "step")
         if name in ("memory", "memory_bytes"):

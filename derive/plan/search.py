@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -22,8 +23,8 @@ import sympy as sp
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
 from derive.plan import report
-from derive.plan.axes import AXES, NAMED, REASONS, Counts, Degrees, Space
-from derive.plan.nearest import CLOSEST, nearest
+from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
+from derive.plan.nearest import CLOSEST, Near, nearest
 from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
 from derive.plan.rounding import NEARLY, Edges, blur, tied
 from derive.plan.task import DEGREES, Task
@@ -56,6 +57,11 @@ class Ranking:
         """What is planned, the first plans and the counts, as `derive plan` prints them."""
         return as_text(self.lines(self.plans(report.TOP)))
 
+    @cached_property
+    def near(self) -> tuple[Near, ...]:
+        """The combinations that are nearest to passing the rules on whole numbers, if none does."""
+        return () if self.fit or self.too_large else nearest(self.task, self.space)
+
     @property
     def candidates(self) -> int:
         """How many combinations there are, rejected ones included."""
@@ -66,7 +72,7 @@ class Ranking:
         if self.fit:
             lines = report.table(plans)
         else:
-            lines = report.nothing(self.task, self.too_large, nearest(self.task, self.space))
+            lines = report.nothing(self.task, self.too_large, self.near)
         return report.framed(self.task, lines, self.fit, self.rejected)
 
     def __getitem__(self, axis: sp.Symbol) -> Any:
@@ -89,7 +95,7 @@ class Ranking:
     def rank(self, **wanted: int) -> int:
         """The rank, from 1, of the best plan with some degrees by name; raises DeriveError for
         none."""
-        places = {AXES.index(NAMED[name]): degree for name, degree in wanted.items()}
+        places = {PLACE[NAMED[name].name]: degree for name, degree in wanted.items()}
         for rank, row in enumerate(_rows(self.degrees), 1):
             if all(row[place] == degree for place, degree in places.items()):
                 return rank

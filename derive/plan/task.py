@@ -39,8 +39,7 @@ class Task:
     """A model, chips, a sequence in tokens and a batch in sequences, under assumptions.
 
     `values` holds every constant of the step model with its origin; `fixed` the degrees that the
-    caller has chosen; `given` the symbols that the caller has set, degrees among them, of which
-    those in `idle` play no part in the model under these assumptions.
+    caller has chosen; `given` the symbols that the caller has set, degrees among them.
     """
 
     model: str
@@ -52,7 +51,6 @@ class Task:
     values: Mapping[sp.Symbol, Quantity]
     fixed: Mapping[sp.Symbol, int]
     given: tuple[sp.Symbol, ...] = ()
-    idle: tuple[sp.Symbol, ...] = ()
 
     def __repr__(self) -> str:
         """What is planned, in one line."""
@@ -86,6 +84,13 @@ class Task:
             wide="wide_grid" in self.assumptions,
             held=self.fixed.get(v.dp),
         )  # fmt: skip
+
+    @property
+    def idle(self) -> tuple[sp.Symbol, ...]:
+        """What the caller has set and plays no part in the model under these assumptions."""
+        counted_from = {name for name, _ in self.values[v.P].inputs}
+        used = {*_symbols(self.step), *RULED, *DEGREES}
+        return tuple(s for s in self.given if s not in used and s.name not in counted_from)
 
     @property
     def space(self) -> Space:
@@ -126,17 +131,13 @@ def task(
             names = [s.name for s in (*DEGREES, *SETTABLE)]
             raise unknown("value to set for a plan", symbol.name, names)
     bound = {**facts_of(model, chip, assumptions), **given}
-    used = _symbols(step_model(assumptions)) | {*RULED}
     if v.P not in given and any(symbol in given for symbol in SHAPES):
         bound[v.P] = counted(model, bound)
-        used |= {v.find(name) for name, _ in bound[v.P].inputs}
     bound[v.T] = number(seq, v.unit_of_symbol(v.T), "T")
     bound[v.B_seq] = number(batch, v.unit_of_symbol(v.B_seq), "B_seq")
-    idle = tuple(symbol for symbol in given if symbol not in used)
     asked = Task(
-        model.name, chip.name, cards, seq, batch, assumptions, bound, fixed,
-        tuple(values or ()), idle,
-    )  # fmt: skip
+        model.name, chip.name, cards, seq, batch, assumptions, bound, fixed, tuple(values or ())
+    )
     _check(asked)
     return asked
 
@@ -172,16 +173,15 @@ def check_parameters(model: Model, asked: Task) -> None:
 
 @lru_cache(maxsize=32)
 def _symbols(model: StepModel) -> frozenset[sp.Symbol]:
-    """The symbols that a model needs values for: degrees, constants, and what its budget needs."""
-    terms = (*model.definitions, *model.parts, *model.memory, model.model_flops)
-    every = set().union(*(term.expr.free_symbols for term in terms), model.utilisation.free_symbols)
-    return frozenset(every - {v.find(term.name) for term in model.definitions})
+    """The symbols that a model and its budget need values for, degrees among them."""
+    terms = (*model.definitions, *model.parts, *model.memory)
+    every = model.utilisation.free_symbols.union(*(term.expr.free_symbols for term in terms))
+    return frozenset({v.mu, v.M_hbm, *every} - {v.find(term.name) for term in model.definitions})
 
 
 def _check(asked: Task) -> None:
-    needed = _symbols(asked.step) | {*RULED, v.mu, v.M_hbm}
-    missing = sorted(needed - set(asked.values) - {*DEGREES}, key=v.rank)
-    if missing:
+    needed = {*_symbols(asked.step), *RULED} - {*asked.values, *DEGREES}
+    if missing := sorted(needed, key=v.rank):
         names = glossed(missing)
         raise DeriveError(f"{asked.chip} and {asked.model} give no value for {names}; use --set")
     for symbol, value in asked.numbers.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import sympy as sp
 
@@ -21,7 +22,9 @@ from derive.notation.printed import (
 )  # fmt: skip
 from derive.notation.quantity import Quantity
 from derive.notation.units import chip, layer, micro_batch, sequence, token
-from derive.solve.question import Question
+from derive.solve.links import suited
+from derive.solve.question import Question, Subject
+from derive.solve.values import Filled, Giver, Values, filled, values_for
 
 WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)
 
@@ -49,10 +52,42 @@ class Bounded:
     question: Question
     bounds: tuple[Bound, ...]
     requirement: Requirement
+    subject: Subject
 
     @property
     def assumptions(self) -> Assumptions:
         return self.requirement.assumptions
+
+    def suited(self, *givers: Giver, **values: object) -> Self:
+        """The same on the network that the chip has; raises as `on` does for what was given."""
+        under = suited(self.subject, self.held, self.assumptions, givers, values)
+        return self if under == self.assumptions else self.under(under)
+
+    def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
+        """The symbols that a number needs besides; raises as `on` does for what was given."""
+        here = self.suited(*givers, **values)
+        return here.filled(values_for(here.requirement, givers, values)).missing
+
+    def under(self, assumptions: Assumptions) -> Self:
+        """The same under other assumptions."""
+        raise NotImplementedError
+
+    @property
+    def held(self) -> Question:
+        """The question that decides what the mesh is given by."""
+        return self.question
+
+    def filled(self, values: Values) -> Filled:
+        """The values with what the closed form needs besides."""
+        # Of a ratio the symbol above the line is not known, but nothing hangs on it.
+        asked = self.question.main if self.requirement.definitions else None
+        needed = {s for expr in self.exprs for s in expr.free_symbols}
+        return filled(needed, self.requirement, asked, values)
+
+    @property
+    def exprs(self) -> tuple[sp.Expr, ...]:
+        """What has to have a number."""
+        return tuple(bound.expr for bound in self.bounds)
 
     @property
     def closed_form(self) -> sp.Expr:

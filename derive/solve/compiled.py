@@ -55,7 +55,8 @@ def floats() -> Arithmetic:
 
 @dataclass(frozen=True, repr=False)
 class Compiled:
-    """Targets as one function of the values of `arguments`; `page` is its source."""
+    """Targets as one function of the values of `arguments`, with functions of an arithmetic;
+    `page` is its source, line by line."""
 
     arguments: tuple[sp.Symbol, ...]
     functions: tuple[str, ...]
@@ -102,12 +103,19 @@ def compiled(
     writer = _Writer(dict(definitions), axes)
     names = [writer.whole(writer.value(target)) for target in targets]
     arguments, functions = tuple(writer.arguments), tuple(sorted(writer.functions))
-    lines = writer.lines(names)
-    heading = ", ".join([*(f"_{name}" for name in functions), *(s.name for s in arguments)])
-    page = "\n    ".join([f"def body({heading}):", *lines])
-    space: dict[str, Any] = {"__builtins__": {}}
-    exec(compile(page, "<compiled>", "exec"), space)
-    return Compiled(arguments, functions, page, space["body"])
+    # lambdify makes the function: a symbol stands for a line's name, a dummy for what is written.
+    lines = [(sp.Symbol(name), sp.Dummy(name)) for name in writer.lines(names)]
+    body = sp.lambdify(
+        (*(sp.Symbol(f"_{name}") for name in functions), *arguments),
+        tuple(sp.Dummy(name) if writer.nested(name) else sp.Symbol(name) for name in names),
+        modules=[{}],
+        printer=lambda s: writer.written(s.name) if isinstance(s, sp.Dummy) else s.name,
+        cse=lambda results: (lines, results),
+        docstring_limit=0,
+    )
+    page = [f"{line} = {writer.written(line.name)}" for line, _ in lines]
+    page += [writer.written(name) if writer.nested(name) else name for name in names]
+    return Compiled(arguments, functions, "\n".join(page), body)
 
 
 class _Writer:
@@ -124,6 +132,7 @@ class _Writer:
         self.size: dict[str, int] = {}  # of which axes a name's array has the extent, as bits
         self.operations: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.known: dict[tuple[str, tuple[str, ...]], str] = {}
+        self.named: dict[str, None] = {}  # what has a line of its own
         self.one = self.literal(sp.S.One)
         self.minus = self.plus([], [self.one])
 
@@ -330,22 +339,29 @@ class _Writer:
     # The page.
 
     def lines(self, targets: Sequence[str]) -> list[str]:
-        """The operations that the targets need, those that are used once inside what uses them."""
+        """The operations that get a line of their own, in order: those that the targets need more
+        than once, or that would nest too deep."""
         uses = Counter(targets)
         for name, (_, operands) in reversed(self.operations.items()):
             if uses[name]:
                 uses.update(operands)
-        lines: list[str] = []
-        inline: dict[str, str] = {}
-        deep: dict[str, int] = {}
-        for name, (form, operands) in self.operations.items():
-            text = form.format(*(inline.get(operand, operand) for operand in operands))
-            depth = 1 + max((deep.get(operand, 0) for operand in operands), default=0)
+        deep: Counter[str] = Counter()
+        for name, (_, operands) in self.operations.items():
+            depth = 1 + max((deep[operand] for operand in operands), default=0)
             if uses[name] == 1 and depth < DEEPEST:
-                inline[name], deep[name] = f"({text})", depth
+                deep[name] = depth
             elif uses[name]:
-                lines.append(f"{name} = {text}")
-        return [*lines, f"return ({', '.join(inline.get(name, name) for name in targets)},)"]
+                self.named[name] = None
+        return list(self.named)
+
+    def nested(self, name: str) -> bool:
+        """Whether an operation is written inside what uses it."""
+        return name in self.operations and name not in self.named
+
+    def written(self, name: str) -> str:
+        """An operation as source text."""
+        form, operands = self.operations[name]
+        return form.format(*(f"({self.written(o)})" if self.nested(o) else o for o in operands))
 
 
 def _is_power(expr: sp.Expr) -> bool:

@@ -43,7 +43,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, repr=False)
 class Step:
-    """A step of a derivation: its kind, what it says in words, its claim and further claims made
+    """A step of a derivation: its kind, what it says in words, its claim and further claims listed
     with it, what they are compared with, and the name of what is derived.
 
     `kind` is computation, communication, load, implied, mesh, split, best, capacity or threshold;
@@ -76,6 +76,10 @@ class Step:
     def with_claim(self, claim: sp.Rel) -> Step:
         """The same step with the claim an author prefers; to be proved before it is printed."""
         return replace(self, claim=claim)
+
+    def proof(self) -> str:
+        """How the claim was proved; raises ProofError, naming what is derived and the step."""
+        return self.check.proved(self.claims, f"{self.name}, {self.kind}")
 
     def __str__(self) -> str:
         return f"{self.words}:\n    {self.text}"
@@ -111,7 +115,7 @@ def prove(step: Step) -> str:
     """
     if not isinstance(step, Step):
         raise DeriveError(f"expected a step of a derivation, found {quoted(step)}")
-    return step.check.proved(step.claims, f"{step.name}, {step.kind}")
+    return step.proof()
 
 
 def proved_steps(steps: Iterable[Step]) -> ProvedSteps:
@@ -158,25 +162,23 @@ def _steps_to_loads(given: Threshold) -> list[Step]:
             )
             for load in given.state.loads
         ]  # fmt: skip
-    made: list[Step] = []
+    listed: list[Step] = []
     binding = _binding_passes(given, given.subject)
     for cost in binding:
-        made.append(_computation_step(given, cost))
-        made += [_communication_step(given, cost, traffic) for traffic in cost.traffic]
-        made += [_load_step(given, cost, traffic) for traffic in cost.traffic]
-    made += _implied_steps(given, given.subject, binding)
+        listed.append(_computation_step(given, cost))
+        listed += [_communication_step(given, cost, traffic) for traffic in cost.traffic]
+        listed += [_load_step(given, cost, traffic) for traffic in cost.traffic]
+    listed += _implied_steps(given, given.subject, binding)
     for symbol, degree in given.state.given:
         words = f"The mesh axes multiply to the chips, so {symbol} follows"
         claim = _equation(symbol, degree)
-        made.append(_step(given, "mesh", words, claim, MeshProduct(need.chips)))
+        listed.append(_step(given, "mesh", words, claim, MeshProduct(need.chips)))
     if given.state.free is not None:
-        made += _split_steps(given, given.state.free)
-    return made
+        listed += _split_steps(given, given.state.free)
+    return listed
 
 
-def _step(
-    given: Threshold, kind: str, words: str, claim: sp.Rel, check: Check, *part: str
-) -> Step:
+def _step(given: Threshold, kind: str, words: str, claim: sp.Rel, check: Check, *part: str) -> Step:
     return Step(kind, words, claim, check, given.requirement.name, part)
 
 
@@ -203,12 +205,10 @@ def _load_step(given: Threshold, cost: TimedPass, traffic: Traffic) -> Step:
     return _step(given, "load", words, claim, check, cost.name, traffic.link)
 
 
-def _implied_steps(
-    given: Threshold, strategy: Strategy, binding: list[TimedPass]
-) -> list[Step]:
+def _implied_steps(given: Threshold, strategy: Strategy, binding: list[TimedPass]) -> list[Step]:
     """That the passes left out ask no more than the binding ones, load by load."""
     loads = {traffic.link: traffic.load for cost in binding for traffic in cost.traffic}
-    made = []
+    listed = []
     for cost in timed_passes(strategy, given.assumptions):
         if cost in binding:
             continue
@@ -224,12 +224,12 @@ def _implied_steps(
                 share, at_least = traffic.load, ()
             claim = _equation(time_of(traffic.link) / v.T_math, share)
             check = replace(_times(cost, traffic, given.assumptions), at_least=at_least)
-            made.append(_step(given, "implied", words, claim, check, cost.name, traffic.link))
-    return made
+            listed.append(_step(given, "implied", words, claim, check, cost.name, traffic.link))
+    return listed
 
 
 def _split_steps(given: Threshold, free: sp.Symbol) -> list[Step]:
-    made = []
+    listed = []
     for split in given.splits:
         why = (
             "The sum of the loads is least where its derivative is zero"
@@ -237,15 +237,16 @@ def _split_steps(given: Threshold, free: sp.Symbol) -> list[Step]:
             else "The larger of the two loads is least where they are equal"
         )
         part = ("+".join(split.passes), "+".join(split.links))
-        check = BestSplit(free, split.loads, split.summed)
-        made.append(_step(given, "split", why, _equation(free, split.at), check, *part))
+        loads = tuple(load.xreplace({v.alpha: v.C / v.W}) for load in split.loads)
+        check = BestSplit(free, loads, split.summed)
+        listed.append(_step(given, "split", why, _equation(free, split.at), check, *part))
         total = _load_at_split(given, split)
         claim = _equation(v.T_comms / v.T_math, in_alpha(total, given.question))
         words = "There " + ("the sum is" if split.summed else "each of them is")
         at = {free: split.at.xreplace({v.alpha: v.C / v.W})}
-        here = AtSplit(tuple(load.xreplace(at) for load in split.loads), split.summed)
-        made.append(_step(given, "best", words, claim, here, *part))
-    return made
+        here = AtSplit(tuple(load.xreplace(at) for load in loads), split.summed)
+        listed.append(_step(given, "best", words, claim, here, *part))
+    return listed
 
 
 def _load_at_split(given: Threshold, split: Split) -> sp.Expr:
@@ -262,8 +263,7 @@ def _load_at_split(given: Threshold, split: Split) -> sp.Expr:
 def _threshold_step(given: Threshold) -> Step:
     need, what = given.requirement, given.question
     words = f"{_sentence(need.claim)} if and only if"
-    loads = tuple(load.total for load in need.loads)
-    check = Separation(loads, what, given.state.given, given.state.free)
+    check = Separation(need.loads, what, given.state.given, given.state.free)
     if need.definitions:
         (load,) = given.state.loads
         reached = sp.simplify(load.total.xreplace({given.symbol: given.closed_form}))

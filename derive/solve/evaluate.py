@@ -56,8 +56,8 @@ def evaluate(
     out = np.empty(shape)
 
     def fill(views: Sequence[Any]) -> Any:
-        (found,) = function(floats(), {**constants, **dict(zip(axes, views, strict=True))})
-        return found
+        (points,) = function(floats(), {**constants, **dict(zip(axes, views, strict=True))})
+        return points
 
     views = [
         values.reshape(tuple(-1 if i == k else 1 for i in range(len(shape))))

@@ -140,7 +140,7 @@ def feasible(
     """
     changes = {k: x for k, x in named.items() if k in CHOICES}
     rest = {k: x for k, x in named.items() if k not in changes} | dict(values or {})
-    need = requirement(subject, None, assumptions, **changes)
+    need = requirement(subject, None, assumptions, (), **changes)
     if splits not in SPLITS:
         raise DeriveError(f"splits: expected one of {', '.join(SPLITS)}, found {quoted(splits)}")
     if not isinstance(chips, int) or isinstance(chips, bool) or not 1 <= chips <= LARGEST:
@@ -158,11 +158,11 @@ def feasible(
     if splits == "torus":
         serial = requirement(subject, None, assume(need.assumptions, overlap="serial"))
         added = [_Bound(load, need, bound) for load in serial.loads]
-    made = [
+    candidates = [
         _candidate(chips, cut, added if cut.shared else alone)
         for cut in _splits(need, chips, splits, shape)
     ]
-    ordered = sorted(made, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
+    ordered = sorted(candidates, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
     title = getattr(subject, "title", need.name)
     return Feasible(subject, title, chips, splits, tuple(ordered), need)
 
@@ -210,9 +210,8 @@ def _powers_of_two(n: int) -> list[int]:
 def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
     """Each torus axis to the last mesh axis by a divisor of its length, the rest to the first."""
     if len(names) == 1:
-        whole = sum(1 for size in shape if size > 1)
-        axes = ((f"M_{names[0]}", sp.Integer(max(whole, 1))),)
-        yield Cut(((names[0], prod(shape)),), axes)
+        rings = sp.Integer(max(1, sum(1 for size in shape if size > 1)))
+        yield Cut(((names[0], prod(shape)),), ((f"M_{names[0]}", rings),))
         return
     seen = set()
     for lengths in combinations(*(divisors(size) for size in shape)):

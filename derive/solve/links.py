@@ -104,7 +104,7 @@ def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Valu
 
 def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr | None:
     """The chips of the mesh, where they are given."""
-    if v.N in known and v.N not in asked.symbols:
+    if v.N in known and asked.main != v.N:
         return known[v.N].value
     if asked.main in strategy.mesh or not all(axis in known for axis in strategy.mesh):
         return None

@@ -20,11 +20,13 @@ from derive.solve.answer import Answer, Side
 from derive.solve.links import link_notes, suited
 from derive.solve.question import (
     Subject,
+    at_value,
+    least,
     mesh_in_terms_of_chips,
     put_through,
     question,
     requirement,
-)  # fmt: skip
+)
 from derive.solve.values import Giver, Values, filled, values_for
 
 LEAST, LARGEST = 1e-15, 1e30
@@ -53,11 +55,7 @@ def numerical(
     given, free = mesh_in_terms_of_chips(need, what, fixed)
     trial = sp.Dummy("q", positive=True)
     asked_for = {what.main: trial / what.rest}
-    loads = []
-    for load in (one.total for one in put_through(need, what.main).loads):
-        if v.alpha in what.symbols:
-            load = load.xreplace({v.C: v.alpha * v.W})
-        loads.append(load.xreplace(asked_for).xreplace(dict(given)).xreplace(asked_for))
+    loads = at_value(put_through(need, what).loads, what, given, trial)
     if not loads:
         raise DeriveError(f"{need.name} communicates nothing under these assumptions")
     keep = {trial, *([free] if free is not None else [])}
@@ -101,23 +99,10 @@ def _largest(
     limit = sp.lambdify([trial], widest, modules="math")
 
     def best(q: float) -> float:
-        return _least(lambda x: max(float(f(q, x)) for f in functions), float(limit(q)))
+        widest = max(1.0, float(limit(q)))
+        return least(lambda x: max(float(f(q, x)) for f in functions), 1.0, widest)
 
     return best
-
-
-def _least(function: Callable[[float], float], limit: float) -> float:
-    """The least value, for arguments from 1 to the limit, of a function that is convex in the
-    logarithm of its argument."""
-    low, high = 0.0, max(log(limit), 0.0)
-    ratio = (5**0.5 - 1) / 2
-    for _ in range(200):
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        if function(exp(left)) <= function(exp(right)):
-            high = right
-        else:
-            low = left
-    return function(exp((low + high) / 2))
 
 
 def _crossing(load: Callable[[float], float], asked: str) -> tuple[str, float]:

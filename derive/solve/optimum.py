@@ -12,10 +12,10 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
-from derive.solve.links import link_notes, suited
+from derive.solve.links import link_notes
 from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
 from derive.solve.split import Split, at_best_split
-from derive.solve.values import Giver, filled, values_for
+from derive.solve.values import Giver, values_for
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,7 +27,6 @@ class Optimum(Bounded):
     derivative at the optimum, positive there. `split` is what is balanced.
     """
 
-    subject: Subject
     split: Split
     objective: sp.Expr
     second: sp.Expr
@@ -52,22 +51,18 @@ class Optimum(Bounded):
     def __str__(self) -> str:
         return f"{self.symbol} = {tex.text(self.at)} ({' and '.join(self.passes)} pass)"
 
-    def suited(self, *givers: Giver, **values: object) -> Optimum:
-        """The optimum on the network that the chip has; raises as `on` does for what was given."""
-        under = suited(self.subject, _AT_CHIPS, self.assumptions, givers, values)
-        return self if under == self.assumptions else optimum(self.subject, self.symbol, under)
+    @property
+    def held(self) -> Question:
+        return _AT_CHIPS
 
-    def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
-        """The symbols that a number needs besides; raises as `on` does for what was given."""
-        here = self.suited(*givers, **values)
-        known = values_for(here.requirement, givers, values)
-        return filled(here.at.free_symbols, here.requirement, None, known).missing
+    def under(self, assumptions: Assumptions) -> Optimum:
+        """The same under other assumptions."""
+        return optimum(self.subject, self.symbol, assumptions)
 
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number, with a chip, a model, and values by symbol name; real-valued, not rounded."""
         here = self.suited(*givers, **values)
-        known = values_for(here.requirement, givers, values)
-        full = filled(here.at.free_symbols, here.requirement, None, known).checked()
+        full = here.filled(values_for(here.requirement, givers, values)).checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         side = Side("=", number, here.passes, here.split.links)
@@ -91,7 +86,7 @@ def optimum(
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
-    need = requirement(subject, None, assumptions, **changes)
+    need = requirement(subject, None, assumptions, (), **changes)
     if symbol not in need.mesh:
         axes = ", ".join(str(axis) for axis in need.mesh) or "none"
         raise DeriveError(f"{need.name} can choose its mesh axes only: {axes}; found {symbol}")

@@ -18,13 +18,13 @@ from derive.notation.text import text
 
 def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]:
     """`expr` as {power: coefficient} in `symbol`; raises NotClosedForm where it is no such sum."""
-    found = _read(expr, symbol)
-    if found is None:
+    terms = _read(expr, symbol)
+    if terms is None:
         # Shares (n-1)/n of the exact collectives hold the symbol inside a factor: multiply out.
-        found = _read(sp.expand(expr), symbol)
-    if found is None:
+        terms = _read(sp.expand(expr), symbol)
+    if terms is None:
         raise NotClosedForm(f"{text(expr)} is no sum of powers of {text(symbol)}")
-    return {power: _factored(c) for power, c in found.items() if c != 0}
+    return {power: _factored(c) for power, c in terms.items() if c != 0}
 
 
 def _factored(coefficient: sp.Expr) -> sp.Expr:
@@ -33,14 +33,14 @@ def _factored(coefficient: sp.Expr) -> sp.Expr:
 
 
 def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr] | None:
-    found: dict[sp.Rational, sp.Expr] = {}
+    terms: dict[sp.Rational, sp.Expr] = {}
     for term in sp.Add.make_args(expr):
         coefficient, rest = term.as_independent(symbol, as_Add=False)
         base, power = rest.as_base_exp() if rest != 1 else (symbol, sp.S.Zero)
         if base != symbol or not isinstance(power, sp.Rational):
             return None
-        found[power] = found.get(power, sp.S.Zero) + coefficient
-    return found
+        terms[power] = terms.get(power, sp.S.Zero) + coefficient
+    return terms
 
 
 @dataclass(frozen=True)

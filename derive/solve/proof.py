@@ -9,22 +9,23 @@ free split searched for the best.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
 import sympy as sp
 
-from derive.cost.load import Given
+from derive.cost.load import Given, Load
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
-from derive.solve.question import Question
+from derive.solve.question import Question, at_value, least
 
 SEED = 20_240_229
 POINTS = 12
 DIGITS = 50
+SPLITS = (1e-6, 1e6)  # where the best value of a free axis is looked for
 MARGINS = (sp.Rational(1, 1000), sp.Rational(1, 3))
 # A share is below 1, and a model has more parameters than its vocabulary.
 SCALES: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
@@ -126,8 +127,8 @@ class Same:
         if not isinstance(claim, sp.Le) or claim.rhs != self.bound:
             wanted = f"expected at most {self.bound}"
             raise ProofError(f"{where}: {wanted}, found {tex.text(claim)}")
-        found = proved_equal(claim.lhs, self.expr, where)
-        return self.how or found
+        how = proved_equal(claim.lhs, self.expr, where)
+        return self.how or how
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Separation:
     """The claimed bounds hold exactly where no load exceeds one, for some value of the free axis;
     the mesh axes `given` follow from the chips."""
 
-    loads: tuple[sp.Expr, ...]
+    loads: tuple[Load, ...]
     asked: Question
     given: Given = ()
     free: sp.Symbol | None = None
@@ -207,7 +208,7 @@ def _value(expr: sp.Expr, point: Point) -> sp.Expr:
 
 
 def separated(
-    loads: tuple[sp.Expr, ...],
+    loads: tuple[Load, ...],
     asked: Question,
     claims: Claims,
     where: str,
@@ -221,9 +222,7 @@ def separated(
     """
     for claim in claims:
         if not isinstance(claim, (sp.Ge, sp.Le)) or claim.lhs != asked.expr:
-            raise ProofError(
-                f"{where}: expected a bound on {asked.expr}, found {tex.text(claim)}"
-            )
+            raise ProofError(f"{where}: expected a bound on {asked.expr}, found {tex.text(claim)}")
     check = _Loads(loads, asked, given, free)
     symbols = check.symbols | {s for claim in claims for s in claim.rhs.free_symbols}
     determined = {s for s, _ in given} | ({free} if free is not None else set())
@@ -281,19 +280,14 @@ class _Loads:
 
     def __init__(
         self,
-        loads: tuple[sp.Expr, ...],
+        loads: tuple[Load, ...],
         asked: Question,
         given: Given,
         free: sp.Symbol | None,
     ) -> None:
         self.asked, self.free = asked, free
         self.value = sp.Dummy("q", positive=True)
-        replace = {asked.main: self.value / asked.rest}
-        self.loads = []
-        for load in loads:
-            if v.alpha in asked.symbols:
-                load = load.xreplace({v.C: v.alpha * v.W})
-            self.loads.append(load.xreplace(replace).xreplace(dict(given)).xreplace(replace))
+        self.loads = at_value(loads, asked, given, self.value)
         self.symbols = {s for load in self.loads for s in load.free_symbols} - {self.value}
         # Floats are enough: the points tried stand off the bounds by a margin.
         self.order = sorted(self.symbols - {free}, key=v.rank)
@@ -311,7 +305,7 @@ class _Loads:
         known = [float(value), *(float(point[s]) for s in self.order)]
         if self.free is None:
             return all(f(*known) <= 1 for f in self.compiled)
-        return _least_over_split(lambda x: max(f(*known, x) for f in self.compiled)) <= 1
+        return least(lambda x: max(f(*known, x) for f in self.compiled), *SPLITS) <= 1
 
     def reached(self, point: Point, value: sp.Expr) -> bool:
         """Whether some load is one at the value, as nearly as digits go; not asked of a split."""
@@ -322,18 +316,6 @@ class _Loads:
 
     def _splits(self, load: sp.Expr) -> bool:
         return self.free is not None and bool(load.has(self.free))
-
-
-def _least_over_split(load: Callable[[float], float]) -> float:
-    """The least load over a logarithmic grid of splits, refined round the best: loads are convex in
-    the logarithm of the split."""
-    low, high = 1e-6, 1e6
-    best = 1.0
-    for _ in range(6):
-        ratio = (high / low) ** (1 / 40)
-        best = min((low * ratio**i for i in range(41)), key=load)
-        low, high = best / ratio, best * ratio
-    return load(best)
 
 
 def _shown(point: Point) -> str:

@@ -7,20 +7,23 @@ through N depends on what the question and the caller hold fixed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from math import exp, log
 
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
 from derive.cost.limits import LIMITS, Limit
-from derive.cost.load import Given, Requirement, compute_bound, fits
+from derive.cost.load import Given, Load, Requirement, compute_bound, fits
+from derive.cost.network import HAS
 from derive.cost.strategies import STRATEGIES, Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, quoted, unknown
 from derive.notation.units import Unit, chip, one, way
 
 Subject = Strategy | Limit | Requirement
+SEARCHES = 100  # enough for every digit of a float
 STATE = {v.P, v.M_hbm, v.s_P}
 
 
@@ -95,6 +98,7 @@ def requirement(
             raise DeriveError(f"fixed plays no part in {subject.name}; exact=True does")
         return subject.requirement(under)
     strategy = _strategy(subject)
+    strategy.laid_out(under)  # a gate where there is none is told before all else
     if asked is not None and asked.symbols & STATE:
         return fits(strategy, _state_of_chip(strategy, asked, fixed), under)
     return compute_bound(strategy, under)
@@ -155,17 +159,46 @@ def mesh_in_terms_of_chips(
     return ((last, v.N / (need.chips / last)),), free
 
 
-def put_through(need: Requirement, symbol: sp.Symbol) -> Requirement:
-    """The requirement with what is defined through `symbol` put into its loads, so that all of
-    their dependence on the symbol shows; what is held is none of it, and needs a value of its
-    own."""
-    through = {symbol}
-    instead = []
+def put_through(need: Requirement, asked: Question) -> Requirement:
+    """The requirement with what is defined through the question put into its loads, so that all of
+    their dependence on it shows; what is held is none of it, and needs a value of its own. Where
+    alpha is asked for, the peak is alpha times the bandwidth of the link."""
+    instead: list[tuple[sp.Symbol, sp.Expr]] = []
+    through = {asked.main}
     for defined, expr in need.definitions:
-        if defined != symbol and defined not in need.held and expr.free_symbols & through:
+        if defined != asked.main and defined not in need.held and expr.free_symbols & through:
             through.add(defined)
             instead.append((defined, expr))
+    if v.alpha in asked.symbols:
+        instead.append((v.C, v.alpha * _bandwidth(need)))
     loads = need.loads
     for defined, expr in reversed(instead):
         loads = tuple(load.put({defined: expr}) for load in loads)
     return replace(need, loads=loads) if instead else need
+
+
+def _bandwidth(need: Requirement) -> sp.Symbol:
+    network = need.assumptions.network
+    if network == "two-level":
+        raise DeriveError("alpha is the intensity of one link; two-level has two: ask for C")
+    return HAS["torus" if network == "chip" else network][1]
+
+
+def at_value(loads: Iterable[Load], asked: Question, given: Given, value: sp.Expr) -> list[sp.Expr]:
+    """The loads where the question has a value and the mesh follows from the chips."""
+    put = {asked.main: value / asked.rest}
+    return [load.total.xreplace(put).xreplace(dict(given)).xreplace(put) for load in loads]
+
+
+def least(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least value between two arguments of a function that is convex in the logarithm of its
+    argument, as loads are in a split."""
+    left, right = log(low), max(log(high), log(low))
+    ratio = (5**0.5 - 1) / 2
+    for _ in range(SEARCHES):
+        inner = [right - ratio * (right - left), left + ratio * (right - left)]
+        if function(exp(inner[0])) <= function(exp(inner[1])):
+            right = inner[1]
+        else:
+            left = inner[0]
+    return function(exp((left + right) / 2))

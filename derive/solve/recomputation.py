@@ -70,12 +70,12 @@ def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
         name = f"recomputed layers under {assumptions.name}"
         return Step(kind, words, claim, Recomputed(kind, assumptions, stage), name, (stage,))
 
-    made: list[Step] = []
+    listed: list[Step] = []
     for stage, size in every.items():
         whose = f"The {stage if len(every) > 1 else 'fullest'} stage{once}"
         frees, bound = _bound(size)
         more = "Each further recomputed layer frees so many bytes, more than none"
-        made += [
+        listed += [
             step("fits", f"{whose} fits where", sp.Le(size, BUDGET, evaluate=False), stage),
             step("frees", more, sp.Gt(frees, 0, evaluate=False), stage),
             step("bound", "So it fits if and only if", sp.Ge(v.L_r, bound, evaluate=False), stage),
@@ -84,7 +84,7 @@ def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
     words = "The least whole number, 0 or more, that reaches it is"
     if "working_set" in assumptions:
         words = "With the layer that is run again held once any is recomputed, the least is"
-    return proved_steps([*made, step("closed_form", words, claim)])
+    return proved_steps([*listed, step("closed_form", words, claim)])
 
 
 def stages(assumptions: Assumptions) -> dict[str, sp.Expr]:

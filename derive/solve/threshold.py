@@ -17,10 +17,10 @@ from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quote
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side, holds
-from derive.solve.links import link_notes, other_networks, suited
+from derive.solve.links import link_notes, other_networks
 from derive.solve.powers import Range, solved, turned
 from derive.solve.proof import separated
-from derive.solve.question import Question, Subject, put_through, question, requirement
+from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
 from derive.solve.split import Held, Split, held
 from derive.solve.values import Filled, Giver, Values, filled, values_for
 
@@ -34,7 +34,6 @@ class Threshold(Bounded):
     mesh has there: a closed form knows nothing of degrees below 1. `fixed` are the mesh axes held.
     """
 
-    subject: Subject
     state: Held
     provided: tuple[sp.Rel, ...] = ()
     splits: tuple[Split, ...] = ()
@@ -79,17 +78,6 @@ class Threshold(Bounded):
             text += f" provided {' and '.join(map(tex.text, self.provided))}"
         return text
 
-    def suited(self, *givers: Giver, **values: object) -> Threshold:
-        """The threshold on the network that the chip has; raises as `on` does for what was
-        given."""
-        under = suited(self.subject, self.question, self.assumptions, givers, values)
-        return self._under(under)
-
-    def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
-        """The symbols that a number needs besides; raises as `on` does for what was given."""
-        here = self.suited(*givers, **values)
-        return here._filled(values_for(here.requirement, givers, values)).missing
-
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number: with a chip, a model, and values by symbol name.
 
@@ -100,7 +88,7 @@ class Threshold(Bounded):
         """
         here = self.suited(*givers, **values)
         known = values_for(here.requirement, givers, values)
-        full = here._filled(known)
+        full = here.filled(known)
         full.checked()
         if here._idle(known):
             return here._at_rest(full, known)
@@ -111,25 +99,20 @@ class Threshold(Bounded):
             return replace(answer, notes=(*answer.notes, *more))
         return answer
 
-    def _under(self, assumptions: Assumptions) -> Threshold:
-        if assumptions == self.assumptions:
-            return self
+    def under(self, assumptions: Assumptions) -> Threshold:
+        """The same under other assumptions."""
         return threshold(self.subject, self.question.expr, assumptions, fixed=self.fixed)
 
-    def _filled(self, values: Values) -> Filled:
-        exprs = [*(b.expr for b in self.bounds), *(relation.lhs for relation in self.provided)]
-        needed = {s for expr in exprs for s in expr.free_symbols}
-        # Of a ratio the symbol above the line is not known, but nothing hangs on it.
-        asked = self.symbol if self.requirement.definitions else None
-        return filled(needed, self.requirement, asked, values)
+    @property
+    def exprs(self) -> tuple[sp.Expr, ...]:
+        """What has to have a number."""
+        return (*super().exprs, *(relation.lhs for relation in self.provided))
 
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
         values, unit, name = full.values, self.question.unit, str(self.question.expr)
         sides, told = [], list(notes)
         provided = tuple((r, evaluated(r.lhs, values)) for r in self.provided)
-        failed = [
-            r for r, q in provided if isinstance(r, sp.StrictLessThan) and not holds(r, q)
-        ]
+        failed = [r for r, q in provided if isinstance(r, sp.StrictLessThan) and not holds(r, q)]
         for bound in self.bounds if not failed else ():
             number = evaluated(bound.expr, values, unit, name)
             if number.value.is_finite:
@@ -144,9 +127,7 @@ class Threshold(Bounded):
             why = f"the link inside a node, since the group's depends on {self.symbol}"
             described[full.inside_node.name] = why
         asked = self.question.expr
-        return Answer(
-            asked, tuple(sides), self.assumptions, described, provided, tuple(told), self
-        )
+        return Answer(asked, tuple(sides), self.assumptions, described, provided, tuple(told), self)
 
     def _beyond(self, answer: Answer, known: Values) -> Iterator[str]:
         """That a degree is bounded by more than the chips of a node, where it is."""
@@ -161,7 +142,7 @@ class Threshold(Bounded):
         givers = tuple(givers)
         for other, words in other_networks(self.assumptions, givers, values):
             try:
-                answer = self._under(other).on(*givers, **values)
+                answer = self.under(other).on(*givers, **values)
             except DeriveError:  # no closed form there, or a value that only it needs
                 continue
             told = " and ".join(f"{s.direction} {s.text}" for s in _binding(answer.sides))
@@ -175,7 +156,7 @@ class Threshold(Bounded):
             at = filled(degree.free_symbols, self.requirement, None, values)
             if at.missing:  # a symbol that the bound itself does not need has no value
                 continue
-            value = evaluated(degree, at.values).value
+            value = evaluated(degree, at.values, v.unit_of_symbol(symbol)).value
             if value < 1:
                 yield (
                     f"the best split there has {symbol} = {shown(value)}, and no mesh has less "
@@ -186,7 +167,7 @@ class Threshold(Bounded):
     def _other_form(self) -> tuple[Load, ...]:
         form = "large-n" if self.exact else "exact"
         other = requirement(self.subject, None, replace(self.assumptions, form=form))
-        return put_through(other, self.symbol).loads
+        return put_through(other, self.question).loads
 
     def _idle(self, values: Values) -> bool:
         """Whether the loads of a limit are zero whatever is asked, as in a group of one."""
@@ -205,11 +186,11 @@ class Threshold(Bounded):
         why = self.requirement.idle
         note = f"with these values {why}, so any {self.symbol} will do" if why else ""
         try:
-            exact = self._under(replace(self.assumptions, form="exact"))
+            exact = self.under(replace(self.assumptions, form="exact"))
         except NotClosedForm:
             notes = (note or f"with these values there is no bound on {self.symbol}",)
             return replace(self._answer(full), sides=(), notes=notes)
-        answer = exact._answer(exact._filled(values))
+        answer = exact._answer(exact.filled(values))
         return replace(answer, notes=(note, *answer.notes[1:])) if note else answer
 
     def _notes(self, number: Quantity, full: Filled) -> Iterator[str]:
@@ -271,17 +252,13 @@ def _defined(need: Requirement, what: Question) -> Question:
 def _threshold(
     subject: Subject, need: Requirement, what: Question, fixed: tuple[sp.Symbol, ...]
 ) -> Threshold:
-    need = put_through(need, what.main)
+    need = put_through(need, what)
     state = held(need, what, fixed)
     bounds: list[Bound] = []
     provided: list[sp.Rel] = []
     unknown_symbol = sp.Dummy("q", positive=True)
-    for load in state.loads:
-        total = load.total
-        if v.alpha in what.symbols:
-            total = total.xreplace({v.C: v.alpha * v.W})
-        total = total.xreplace({what.main: unknown_symbol / what.rest})
-        total = total.xreplace(dict(state.given))
+    totals = at_value(state.loads, what, state.given, unknown_symbol)
+    for load, total in zip(state.loads, totals, strict=True):
         try:
             range_ = solved(total, unknown_symbol)
         except NotClosedForm:
@@ -294,7 +271,7 @@ def _threshold(
         bounds = [replace(bound, expr=_shorter(bound.expr)) for bound in bounds]
         provided = []
     tightest = _strictest(bounds)
-    made = Threshold(
+    bounded = Threshold(
         what,
         tightest,
         need,
@@ -306,8 +283,8 @@ def _threshold(
         _mesh_at(tightest, state, what),
     )
     if need.definitions:
-        _check_direction(made)
-    return made
+        _check_direction(bounded)
+    return bounded
 
 
 def _shorter(expr: sp.Expr) -> sp.Expr:
@@ -316,14 +293,15 @@ def _shorter(expr: sp.Expr) -> sp.Expr:
     return min((turned(plain), turned(sp.factor(plain))), key=sp.count_ops)
 
 
-def _check_direction(made: Threshold) -> None:
+def _check_direction(bounded: Threshold) -> None:
     """The direction is that of a positive coefficient: with a negative one there is no bound."""
-    refusal = NotClosedForm(f"{made.requirement.name}: no single bound on {made.symbol}")
-    if len(made.bounds) != 1:
+    refusal = NotClosedForm(f"{bounded.requirement.name}: no single bound on {bounded.symbol}")
+    if len(bounded.bounds) != 1:
         raise refusal
-    loads = tuple(load.total for load in made.state.loads)
     try:
-        separated(loads, made.question, made.relations, made.requirement.name)
+        separated(
+            bounded.state.loads, bounded.question, bounded.relations, bounded.requirement.name
+        )
     except ProofError:
         raise refusal from None
 
@@ -407,5 +385,3 @@ def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) ->
         + " and ".join(f"{tex.text(total)} <= 1" for total in totals)
         + f"; ask for one of {', '.join(names)}"
     )
-
-

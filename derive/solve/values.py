@@ -42,9 +42,7 @@ class Giver(Protocol):
     def bindings(self, precision: str = "bf16") -> Mapping[sp.Symbol, Quantity]: ...
 
 
-def values_for(
-    need: Requirement, givers: Iterable[Giver], values: Mapping[str, object]
-) -> Values:
+def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, object]) -> Values:
     """Each symbol's value: the caller's own by name, before those of the chip and the model; for a
     step with the constants of its assumptions.
 

@@ -8,10 +8,10 @@ from statistics import median
 
 import numpy as np
 import sympy as sp
-from derive.solve.conditions import conditions
 
 from derive import M_X, M_Y, B, C, F, N, W, X, evaluate, fsdp_tensor
 from derive.cost.assumptions import assume
+from derive.cost.load import compute_bound
 
 ROWS, COLUMNS = 1000, 1000
 PEAK, LINK, WIDTH, BATCH = 4.59e14, 1.8e11, 28672.0, 4194304.0
@@ -21,8 +21,8 @@ def load() -> sp.Expr:
     """The serial load of FSDP + tensor parallelism over chips N and degree X."""
     from derive import Y
 
-    (condition,) = conditions(fsdp_tensor, assume(overlap="serial"))
-    return condition.load.xreplace({Y: N / X})
+    (one,) = compute_bound(fsdp_tensor, assume(overlap="serial")).loads
+    return one.total.xreplace({Y: N / X})
 
 
 def by_hand(chips: np.ndarray, degree: np.ndarray) -> np.ndarray:

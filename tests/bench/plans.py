@@ -132,12 +132,12 @@ def script() -> types.ModuleType | None:
     if not path.is_file():
         return None
     text = path.read_text(encoding="utf-8")
-    found = re.search(r"\nparallel_plan\.py\n\n(.*?)\noutput\n", text, re.DOTALL)
-    if found is None:
+    ranking = re.search(r"\nparallel_plan\.py\n\n(.*?)\noutput\n", text, re.DOTALL)
+    if ranking is None:
         return None
     module = types.ModuleType("parallel_plan")
     sys.modules["parallel_plan"] = module
-    exec(compile(found[1], "parallel_plan.py", "exec"), module.__dict__)
+    exec(compile(ranking[1], "parallel_plan.py", "exec"), module.__dict__)
     return module
 
 
@@ -173,9 +173,9 @@ def product_grids(module: Any) -> None:
     """Both grids of a million candidates against the script and hand-written NumPy."""
     for case, aim in ((SPARSE, 1), (DENSE, 0.4)):
         asked = case.task()
-        found = search(asked, case.space, top=10)
+        ranking = search(asked, case.space, top=10)
         fit, best = by_hand(case)
-        assert found.fit == fit and abs(found.seconds[0] / best - 1) < 1e-9, (found.fit, fit)
+        assert ranking.fit == fit and abs(ranking.seconds[0] / best - 1) < 1e-9, (ranking.fit, fit)
         ours_run = partial(search, asked, case.space, top=10)
         hand_run = partial(by_hand, case)
         sides = [(timed(ours_run, 3), timed(hand_run, 3)) for _ in range(3)]

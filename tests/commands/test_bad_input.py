@@ -37,7 +37,7 @@ SHARDINGS = [
     ("In[", "expected"),
     ("In[B_X, D]", "expected"),
     (DP.split(" ->")[0], "-> Out"),
-    (DP.replace("B_X", "B_Q", 1), "unknown mesh axis 'Q'"),
+    (DP.replace("B_X", "B_W", 1), "W is the ICI bandwidth"),
     (DP.replace("In[B_X, D]", "In[B_X, D_X]"), "splits B and D"),
     (DP.replace("B_X", "B_XX", 1), "twice"),
     (DP.replace("In[B", "In[\u0392"), "cannot hold"),

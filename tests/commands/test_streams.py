@@ -91,7 +91,7 @@ def test_powers_of_ten_in_a_narrow_encoding() -> None:
 def test_messages_in_a_narrow_encoding(process: Any) -> None:
     done = process("ask", "fsd\u0440", "B/X", PYTHONIOENCODING="ascii")
     assert done.returncode == 2
-    assert done.stderr == b"derive: unknown strategy 'fsd\\u0440'; did you mean fsdp?\n"
+    assert done.stderr == b"derive: unknown strategy 'fsd\\u0440'; did you mean fsdp or hsdp?\n"
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

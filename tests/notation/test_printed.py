@@ -13,7 +13,7 @@ from derive.book.literals import literal, literal_value
 from derive.notation import printed as p
 from derive.notation.digits import BINARY, PREFIXES, SI, fraction, magnitude, multiple
 from derive.notation.errors import DeriveError, UnitError
-from derive.notation.printed import Rule, printed, printed_tex
+from derive.notation.printed import Rounding, printed, printed_tex
 from derive.notation.units import byte, chip, day, flop, label, one, parameter, second, token
 
 Q = Fraction
@@ -79,7 +79,7 @@ values = st.one_of(
         (100, p.significant(3, trim=True), "100"),
     ],
 )
-def test_table(value: object, rule: Rule, text: str) -> None:
+def test_table(value: object, rule: Rounding, text: str) -> None:
     assert printed(value, rule) == text  # type: ignore[arg-type]
 
 
@@ -96,7 +96,7 @@ def test_table(value: object, rule: Rule, text: str) -> None:
         (Q(4 * 10**6), p.si(1), r"4\text{M}"),
     ],
 )
-def test_table_in_tex(value: Fraction, rule: Rule, tex: str) -> None:
+def test_table_in_tex(value: Fraction, rule: Rounding, tex: str) -> None:
     assert printed_tex(value, rule) == tex
 
 
@@ -126,7 +126,7 @@ def test_table_in_tex(value: Fraction, rule: Rule, tex: str) -> None:
     ],
 )
 def test_units_stand_after_a_space_that_does_not_break(
-    value: object, rule: Rule, unit: object, text: str
+    value: object, rule: Rounding, unit: object, text: str
 ) -> None:
     assert printed(value, rule, unit) == text.replace("~", "\u00a0")  # type: ignore[arg-type]
 

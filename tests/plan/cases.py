@@ -22,7 +22,7 @@ PARTS: list[str] = TABLE["parts"]
 LINES = (DATA / "notebook_lines.txt").read_text().splitlines()
 
 
-def made(
+def asked(
     name: str = "llama-3-70b",
     cards: int = 64,
     seq: int = 8192,
@@ -49,7 +49,7 @@ def made(
 def of_notebook(key: str) -> Task:
     """One of the notebook's searches."""
     case = SEARCHES[key]
-    return made(case["model"], case["cards"], case["seq"], case["batch"])
+    return asked(case["model"], case["cards"], case["seq"], case["batch"])
 
 
 def space(

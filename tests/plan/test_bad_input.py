@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from cases import made
+from cases import asked
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
@@ -89,12 +89,12 @@ def test_corrections_may_be_added_and_left_out_together() -> None:
 
 @pytest.mark.parametrize("name", ["D", "F", "H", "K", "G", "L", "V"])
 def test_parameters_follow_the_shapes(name: str) -> None:
-    task = made(**{name: made().values[v.find(name)].value * 2})
+    task = asked(**{name: asked().values[v.find(name)].value * 2})
     n = task.numbers
     layer = 2 * n[v.D] * n[v.K] * n[v.H] * (n[v.G] + 1) + 3 * n[v.D] * n[v.F]
     counted = n[v.L] * layer + 2 * n[v.V] * n[v.D] + n[v.D] * (2 * n[v.L] + 1)
     assert n[v.P] == counted
-    assert made(**{name: made().values[v.find(name)].value}).numbers[v.P] == 70553706496
+    assert asked(**{name: asked().values[v.find(name)].value}).numbers[v.P] == 70553706496
 
 
 POWER = draw.integers(-30, 30).map(lambda k: Fraction(10) ** k)
@@ -119,13 +119,13 @@ WIDE = {
 @settings(max_examples=150, deadline=None)
 def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> None:
     try:
-        found = search(made("llama-3-70b", cards, seq, batch, assumptions, **values))
+        ranking = search(asked("llama-3-70b", cards, seq, batch, assumptions, **values))
     except DeriveError as error:
         assert "\n" not in str(error)
         return
-    assert found.fit + sum(found.rejected.values()) == found.candidates
-    for plan in found.plans(2) + found.too_large[:1]:
+    assert ranking.fit + sum(ranking.rejected.values()) == ranking.candidates
+    for plan in ranking.plans(2) + ranking.too_large[:1]:
         assert 0 < plan.mfu <= values.get("eta", Fraction(3, 5)) <= 1
         assert all(part >= 0 for part in (*plan.parts.values(), *plan.memory.values()))
         if not plan.lacks_bytes:
-            assert plan.memory_bytes <= found.task.budget
+            assert plan.memory_bytes <= ranking.task.budget

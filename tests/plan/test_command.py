@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from cases import LINES, SEARCHES, made
+from cases import LINES, SEARCHES, asked
 
 from derive.commands import plan as plan_command
 from derive.commands.plan_parser import add_plan_parser
@@ -243,8 +243,48 @@ def test_bad_input_is_one_line(text, told):
 
 
 def test_a_number_beyond_float64_is_null_in_the_data():
-    plan = search(made()).plan(1)
+    plan = search(asked()).plan(1)
     first = replace(plan, parts={**plan.parts, "tp": Fraction(10) ** 400})
     data = plan_command.plan_data(first)
     assert data["step_seconds"] is None is data["parts"]["tp"] and data["mfu"] == float(first.mfu)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_what_was_set_is_said_and_what_plays_no_part():
+    data, text, _ = plan(f"{BASE} --set eta=0.5 --set x_dp=0.9 --set A_kept=300 --set tp=8")
+    lines = text.replace("\u00a0", " ").split("\n")
+    assert lines[1] == "set: eta = 0.5, x_dp = 0.9, A_kept = 300 bytes, tp = 8"
+    assert lines[2:4] == [f"note: {n} plays no part under default" for n in ("x_dp", "A_kept")]
+    assert data["set"] == {"eta": 0.5, "x_dp": 0.9, "A_kept": 300.0, "tp": 8}
+    assert data["notes"] == [line.removeprefix("note: ") for line in lines[2:4]]
+    plain, text, _ = plan(BASE)
+    assert plain["set"] == {} and plain["notes"] == [] and "set:" not in text
+
+
+@pytest.mark.parametrize("name", ["notebook", "default", "default-saved_tensors-gradient_window"])
+def test_what_plays_no_part_changes_nothing_and_what_does_changes_something(name):
+    """Each constant of the model is set to another value: a note, or other plans."""
+    other = {
+        "eta": "0.5", "mu": "0.8", "x_pp": "0.25", "x_dp": "0.9", "C": "9e14", "M_hbm": "7e10",
+        "W_node": "3e11", "W_dcn": "2e10", "A_kept": "40", "e_32": "5", "e_g": "3", "e": "3",
+        "T_min": "100000", "n_node": "16", "F": "30000", "K": "16", "n_F": "2", "n_V": "1",
+    }  # fmt: skip
+    start = f"{BASE} --assume {name}"
+    before = plan(start)[0]
+    for symbol, value in other.items():
+        after = plan(f"{start} --set {symbol}={value}")[0]
+        same = [after[key] for key in ("plans", "rejected")] == [
+            before[key] for key in ("plans", "rejected")
+        ]
+        assert same == bool(after["notes"]), symbol
+
+
+def test_the_inputs_are_what_the_plans_rest_on():
+    inputs = {one["symbol"]: one for one in plan(f"{BASE} --set W_dcn=25e9")[0]["inputs"]}
+    assert inputs["eta"]["value"] == 0.6 and inputs["eta"]["status"] == "assumed"
+    assert inputs["W_dcn"] == {
+        "symbol": "W_dcn", "value": 25e9, "unit": "byte/second", "of": "", "source": "",
+        "status": "given",
+    }  # fmt: skip
+    assert inputs["M_hbm"]["of"] == "h100-sxm" and inputs["M_hbm"]["source"]
+    assert {"L", "K", "P", "mu", "W_node", "n_node"} < set(inputs)

@@ -6,7 +6,7 @@ from fractions import Fraction as Q
 from math import ceil
 
 import pytest
-from cases import at, made
+from cases import asked, at
 
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.notation.errors import DeriveError
@@ -18,11 +18,11 @@ GIB = 2**30
 
 
 def plan(correction, *degrees, **task):
-    return at(made(assumptions=step_assumptions(f"notebook+{correction}"), **task), *degrees)
+    return at(asked(assumptions=step_assumptions(f"notebook+{correction}"), **task), *degrees)
 
 
 def plain(*degrees, **task):
-    return at(made(**task), *degrees)
+    return at(asked(**task), *degrees)
 
 
 def test_sets_are_named_as_typed():
@@ -55,8 +55,8 @@ def test_unknown_sets_are_refused(text, told):
 def test_the_fullest_stage_holds_a_table_of_the_vocabulary(pp):
     tables = 2 if pp == 1 else 1
     params = Q(PARAMS - 2 * VOCAB * WIDTH, pp) + tables * VOCAB * WIDTH
-    found = plan("largest_stage", 1, 1, pp, 64 // pp).memory["states"]
-    assert found == params * (4 + Q(12, 64 // pp))
+    ranking = plan("largest_stage", 1, 1, pp, 64 // pp).memory["states"]
+    assert ranking == params * (4 + Q(12, 64 // pp))
 
 
 @pytest.mark.parametrize(("pp", "ratio"), [(16, "1.208"), (8, "1.089"), (4, "1.030"), (2, "1.000")])
@@ -78,15 +78,15 @@ def test_fp32_gradients_make_the_document_s_plan_too_large():
     ("name", "width", "per_width"), [("llama-3-70b", 8192, "33.53"), ("llama-3-8b", 4096, "34.03")]
 )
 def test_saved_tensors_by_shape(name, width, per_width):
-    found = plan("saved_tensors", 8, 1, 1, 1, name=name, M_hbm=10**15)
-    layers = found.layers_per_stage
-    assert f"{float(found.memory['activations'] * 8 / (layers * 8192 * width)):.2f}" == per_width
+    alone = plan("saved_tensors", 8, 1, 1, 1, name=name, M_hbm=10**15)
+    layers = alone.layers_per_stage
+    assert f"{float(alone.memory['activations'] * 8 / (layers * 8192 * width)):.2f}" == per_width
 
 
 def test_logits_of_the_last_stage():
-    found = plan("logits", 1, 1, 1, 64)
-    assert found.memory["logits"] == 6 * 8192 * VOCAB
-    assert f"{float(found.memory['logits'] / GIB):.1f}" == "5.9"
+    alone = plan("logits", 1, 1, 1, 64)
+    assert alone.memory["logits"] == 6 * 8192 * VOCAB
+    assert f"{float(alone.memory['logits'] / GIB):.1f}" == "5.9"
     # With stages before it, the last one has fewer micro-batches in flight: the first is fuller.
     assert plan("logits", 1, 1, 8, 8).memory["logits"] == 0
 
@@ -105,9 +105,9 @@ def test_the_working_set_is_held_once_where_layers_are_recomputed():
 @pytest.mark.parametrize("seed", range(20))
 def test_recomputed_layers_with_working_set_and_logits_are_those_of_a_loop(seed):
     seq, batch = (131072, 32) if seed % 2 else (16384, 128)
-    task = made(seq=seq, batch=batch, assumptions=DEFAULT, M_hbm=(40 + 3 * seed) * 10**9)
-    found = search(task)
-    for row in found.plans():
+    task = asked(seq=seq, batch=batch, assumptions=DEFAULT, M_hbm=(40 + 3 * seed) * 10**9)
+    ranking = search(task)
+    for row in ranking.plans():
         wanted = None
         for again in range(row.layers_per_stage + 1):
             trial = {**row.numbers, symbol("L_r"): Q(again)}
@@ -115,8 +115,8 @@ def test_recomputed_layers_with_working_set_and_logits_are_those_of_a_loop(seed)
                 wanted = again
                 break
         assert row.recomputed_layers == wanted, row.degrees
-    if found.fit == 0:
-        assert all(plan.lacks_bytes > 0 for plan in found.too_large)
+    if ranking.fit == 0:
+        assert all(plan.lacks_bytes > 0 for plan in ranking.too_large)
 
 
 def symbol(name):
@@ -209,36 +209,36 @@ def one_f_one_b(times, count):
 def test_the_bubble_is_that_of_a_simulated_pipeline(pp, dp):
     batch = 16 * dp
     task = {"batch": batch, "cards": pp * dp, "x_pp": Q(1, 10**9)}
-    found = plan("bubble", 1, 1, pp, dp, M_hbm=10**15, **task)
+    ranking = plan("bubble", 1, 1, pp, dp, M_hbm=10**15, **task)
     other = plain(1, 1, pp, dp, M_hbm=10**15, **task)
     pace = Q(8192) / (989 * 10**12 * Q(3, 5))
     layer = Q(6 * (PARAMS - 2 * VOCAB * WIDTH), LAYERS) + 6 * 8192 * 8192
     stage, head = LAYERS // pp * layer * pace, 6 * VOCAB * WIDTH * pace
     makespan = one_f_one_b([stage] * (pp - 1) + [stage + head], 16)
     # The hops, here all but hidden, are not in the simulation.
-    seconds = found.step_seconds - found.parts["dp"]
+    seconds = ranking.step_seconds - ranking.parts["dp"]
     assert seconds == pytest.approx(makespan, rel=1e-9)
-    assert other.parts["bubble"] - found.parts["bubble"] == (pp - 1) * head
+    assert other.parts["bubble"] - ranking.parts["bubble"] == (pp - 1) * head
 
 
 def test_gradient_traffic_hides_under_a_window():
     task = {"cards": 1024, "batch": 1024}
-    found = plan("gradient_window", 8, 1, 1, 128, **task)
+    ranking = plan("gradient_window", 8, 1, 1, 128, **task)
     volume = 2 * Q(PARAMS, 8) * Q(127, 128) / (50 * 10**9)
     layer = (Q(6 * (PARAMS - 2 * VOCAB * WIDTH), LAYERS) + 6 * 8192 * 8192) * LAYERS
     forward = layer / 3 * Q(8192, 8) / (989 * 10**12 * Q(3, 5))
-    redo = found.parts["recompute"] / 8
+    redo = ranking.parts["recompute"] / 8
     expected = max(Q(0), volume - 2 * forward - redo) + max(Q(0), volume - forward)
-    assert found.parts["dp"] == expected > 0
+    assert ranking.parts["dp"] == expected > 0
     assert plan("gradient_window", 8, 1, 1, 128, W_dcn=10**15, **task).parts["dp"] == 0
 
 
 def test_gradients_are_reduced_inside_nodes_first():
-    found = plan("two_level", 2, 1, 1, 32)
+    ranking = plan("two_level", 2, 1, 1, 32)
     volume = 2 * Q(PARAMS, 2)
     inside = Q(3, 4) * volume / (450 * 10**9)
     across = Q(7, 8) * volume / 4 / (50 * 10**9)
-    assert found.parts["dp"] == 2 * (inside + across) * Q(1, 5)
+    assert ranking.parts["dp"] == 2 * (inside + across) * Q(1, 5)
     # A group within a node, or with one rank a node, has one level and so the notebook's time.
     for degrees, cards in (((2, 2, 16, 2), 128), ((8, 1, 1, 8), 64)):
         one = plan("two_level", *degrees, cards=cards, seq=16384)
@@ -247,26 +247,26 @@ def test_gradients_are_reduced_inside_nodes_first():
 
 def test_a_zigzag_needs_two_pieces_a_rank():
     odd = {"seq": 32 * 4097, "batch": 64}
-    zigzag = search(made(assumptions=step_assumptions("notebook+zigzag"), **odd))
+    zigzag = search(asked(assumptions=step_assumptions("notebook+zigzag"), **odd))
     assert zigzag.rejected["sequence"] == 4 * 5
-    assert "sequence" not in search(made(**odd)).rejected
+    assert "sequence" not in search(asked(**odd)).rejected
 
 
 def test_any_chunk_lets_short_chunks_in():
-    assert "short_chunk" in search(made()).rejected
+    assert "short_chunk" in search(asked()).rejected
     free = step_assumptions("notebook+any_chunk")
-    assert "short_chunk" not in search(made(assumptions=free)).rejected
+    assert "short_chunk" not in search(asked(assumptions=free)).rejected
 
 
 def test_the_ring_divided_by_t_changes_the_winner_at_128k():
     ring = step_assumptions("notebook+ring_tensor")
-    best = search(made(seq=131072, batch=32, assumptions=ring)).plan(1)
+    best = search(asked(seq=131072, batch=32, assumptions=ring)).plan(1)
     assert (best.tp, best.cp, best.pp, best.dp) == (8, 8, 1, 1)
     assert f"{float(best.mfu):.3f}" == "0.469"
 
 
 def test_parameters_are_counted_or_rounded():
-    assert made().numbers[symbol("P")] == PARAMS
-    exact_count = made(assumptions=step_assumptions("notebook+exact_parameters"))
+    assert asked().numbers[symbol("P")] == PARAMS
+    exact_count = asked(assumptions=step_assumptions("notebook+exact_parameters"))
     assert exact_count.numbers[symbol("P")] == 70_553_706_496
     assert ceil(exact_count.numbers[symbol("P")] / 10**8) == 706

@@ -37,18 +37,18 @@ SHAPES = [(2, 3, 4, 1), (1, 1, 1, 1), (4, 2, 1, 3), (3, 5, 2, 2), (8, 1, 6, 4)]
 @pytest.mark.parametrize("node", [1, 3, 4, 8])
 def test_groups_and_coordinates_are_those_of_an_array(sizes, node):
     for names in permutations(("tp", "cp", "dp", "pp")):
-        made = mesh(dict(zip(names, sizes, strict=True)), node)
-        ranks = np.arange(made.cards).reshape(sizes[::-1])
+        cards = mesh(dict(zip(names, sizes, strict=True)), node)
+        ranks = np.arange(cards.cards).reshape(sizes[::-1])
         for place, axis in enumerate(reversed(names)):
             rows = np.moveaxis(ranks, place, -1).reshape(-1, ranks.shape[place])
-            assert made.groups(axis) == tuple(map(tuple, rows.tolist()))
+            assert cards.groups(axis) == tuple(map(tuple, rows.tolist()))
             local = all(len({r // node for r in row}) == 1 for row in rows)
-            assert made.inside_node(axis) == local
-        for rank in range(made.cards):
-            at = made.coordinates(rank)
+            assert cards.inside_node(axis) == local
+        for rank in range(cards.cards):
+            at = cards.coordinates(rank)
             where = tuple(int(i[0]) for i in np.nonzero(ranks == rank))
             assert tuple(at[n] for n in reversed(names)) == where
-            assert made.rank(at) == rank
+            assert cards.rank(at) == rank
 
 
 def test_orders_by_string_and_by_system():
@@ -65,32 +65,32 @@ def test_orders_by_string_and_by_system():
 
 
 def test_groups_of_an_axis_share_all_cards_once():
-    made = mesh({"tp": 4, "cp": 3, "pp": 2, "dp": 5}, 8)
-    for axis in made.sizes:
-        assert sorted(r for group in made.groups(axis) for r in group) == list(range(made.cards))
+    cards = mesh({"tp": 4, "cp": 3, "pp": 2, "dp": 5}, 8)
+    for axis in cards.sizes:
+        assert sorted(r for group in cards.groups(axis) for r in group) == list(range(cards.cards))
 
 
 @pytest.mark.parametrize("order", ["tp,cp,dp,pp", "tp,cp,pp,dp", "pp,tp,cp,dp"])
 @pytest.mark.parametrize(("etp", "ep"), [(1, 8), (2, 4), (1, 1), (4, 2), (1, 16)])
 def test_experts_reuse_the_cards_of_a_stage(order, etp, ep):
-    made = mesh({"tp": 2, "cp": 2, "dp": 4, "pp": 2}, 8, order)
-    folded = regrouped(made, etp=etp, ep=ep)
+    cards = mesh({"tp": 2, "cp": 2, "dp": 4, "pp": 2}, 8, order)
+    folded = regrouped(cards, etp=etp, ep=ep)
     assert folded.sizes == {"etp": etp, "ep": ep, "edp": 16 // (etp * ep), "pp": 2}
-    stage = {rank: made.coordinates(rank)["pp"] for rank in range(32)}
+    stage = {rank: cards.coordinates(rank)["pp"] for rank in range(32)}
     for axis in ("etp", "ep", "edp"):
         groups = folded.groups(axis)
         assert sorted(r for g in groups for r in g) == list(range(32))
         assert all(len(g) == folded.sizes[axis] for g in groups)
         assert all(len({stage[r] for r in g}) == 1 for g in groups)
-    assert folded.groups("pp") == made.groups("pp")
+    assert folded.groups("pp") == cards.groups("pp")
     # Any two groups of different axes meet in one card at most.
     for one, other in product(folded.groups("ep"), folded.groups("edp")):
         assert len(set(one) & set(other)) <= 1
 
 
 def test_context_and_expert_groups_do_not_multiply_the_world():
-    made = mesh({"tp": 1, "cp": 4, "dp": 8, "pp": 1}, 8)
-    folded = regrouped(made, ep=8)
+    cards = mesh({"tp": 1, "cp": 4, "dp": 8, "pp": 1}, 8)
+    folded = regrouped(cards, ep=8)
     assert folded.sizes["edp"] == 4
     assert folded.inside_node("ep") and not folded.inside_node("edp")
 
@@ -138,25 +138,25 @@ def test_experts_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("sizes", [{"tp": 2, "cp": 2, "dp": 4}, {"tp": 3, "pp": 2, "dp": 4}])
 @pytest.mark.parametrize("order", list(permutations(("tp", "cp", "dp", "pp"))))
 def test_coordinates_among_the_experts_by_brute_force(sizes, order):
-    made = mesh(sizes, 8, ",".join(order))
+    cards = mesh(sizes, 8, ",".join(order))
     for etp, ep in ((1, 1), (2, 1), (1, 4), (2, 2), (3, 2)):
-        if made.cards // sizes.get("pp", 1) % (etp * ep):
+        if cards.cards // sizes.get("pp", 1) % (etp * ep):
             continue
-        folded = regrouped(made, etp=etp, ep=ep)
-        found = {rank: folded.coordinates(rank) for rank in range(made.cards)}
+        folded = regrouped(cards, etp=etp, ep=ep)
+        places = {rank: folded.coordinates(rank) for rank in range(cards.cards)}
         # The cards of each stage in rank order, written out and counted through.
         stages = {}
-        for rank in range(made.cards):
-            stages.setdefault(made.coordinates(rank).get("pp", 0), []).append(rank)
+        for rank in range(cards.cards):
+            stages.setdefault(cards.coordinates(rank).get("pp", 0), []).append(rank)
         for stage, ranks in stages.items():
             for place, rank in enumerate(ranks):
                 at = {"etp": place % etp, "ep": place // etp % ep, "edp": place // (etp * ep)}
-                assert found[rank] == {**at, "pp": stage}
-                assert folded.rank(found[rank]) == rank
+                assert places[rank] == {**at, "pp": stage}
+                assert folded.rank(places[rank]) == rank
         # A group is the ranks that differ along its axis alone.
         for axis in folded.sizes:
             alike = {}
-            for rank, at in found.items():
+            for rank, at in places.items():
                 rest = tuple(index for name, index in at.items() if name != axis)
                 alike.setdefault(rest, []).append(rank)
             assert folded.groups(axis) == tuple(sorted(map(tuple, alike.values())))
@@ -166,6 +166,6 @@ def test_coordinates_among_the_experts_by_brute_force(sizes, order):
 
 @pytest.mark.parametrize(("cards", "node", "nodes"), [(16, 8, 2), (17, 8, 3), (7, 8, 1), (8, 8, 1)])
 def test_nodes_hold_consecutive_ranks(cards, node, nodes):
-    made = mesh({"dp": cards}, node)
-    assert made.nodes == nodes == made.node(cards - 1) + 1
-    assert [made.node(rank) for rank in range(cards)] == [rank // node for rank in range(cards)]
+    laid = mesh({"dp": cards}, node)
+    assert laid.nodes == nodes == laid.node(cards - 1) + 1
+    assert [laid.node(rank) for rank in range(cards)] == [rank // node for rank in range(cards)]

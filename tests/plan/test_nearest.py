@@ -11,7 +11,7 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-from cases import made, passing, row, space
+from cases import asked, passing, row, space
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.notation import symbols as v
@@ -38,7 +38,7 @@ def passes(of: Counts, row: Degrees, held: int | None = None) -> bool:
 def drawn(seed: int) -> Task:
     draw = random.Random(seed)
     held = draw.choice(({}, {}, {}, {"dp": draw.choice((1, 2, 3, 4, 7))}))
-    return made(
+    return asked(
         draw.choice(("llama-3-8b", "llama-3-70b")),
         draw.choice((1, 7, 8, 13, 48, 63, 100, 210, 256, 720, 720)),
         draw.choice((100, 840, 900, 960)),
@@ -70,12 +70,12 @@ def test_the_closest_values_are_those_found_by_trying_each() -> None:
         for one in random.Random(seed).sample(list(SMALL.rows()), 30):
             rule = broken(task.counts, one)
             assert (rule is None) == passes(task.counts, one, held)
-            found = {change.quantity: change.values for change in changes(task.counts, one)}
+            mending = {change.quantity: change.values for change in changes(task.counts, one)}
             if rule in (None, "heads", "tensor_beyond_node", "layers"):
-                assert not found
+                assert not mending
                 continue
             for quantity in QUANTITIES:
-                values = found.get(quantity, ())
+                values = mending.get(quantity, ())
                 most = max(3 * getattr(task, quantity) // 2, *values, 0) + 1
                 assert next_to(task, one, quantity, most) == values
                 compared[rule, quantity] += len(values)
@@ -101,7 +101,7 @@ def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> N
     draw = random.Random(seed)
     assumptions = draw.choice((DEFAULT, NOTEBOOK))
     prime = draw.choice((7, 11, 13, 31, 127, 8191, 2**31 - 1))
-    task = made(
+    task = asked(
         draw.choice(("llama-3-8b", "llama-3-70b", "llama-3-405b")),
         prime * draw.choice((1, 2, 3, 8)), 8192 * draw.choice((1, 2, 5)),
         draw.choice((1, 2, 3, 48, 512, 10**6)), assumptions,
@@ -140,7 +140,7 @@ def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> N
 
 
 def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:
-    task = made(cards=7, assumptions=DEFAULT)
+    task = asked(cards=7, assumptions=DEFAULT)
     fits, first, *others = nearest(task, task.space)
     assert first.row == row(1, 1, 1) and first.rule == "batch" and first.plan.dp == 7
     assert first.changes[0] == Change("batch", 512, (511, 518))
@@ -150,7 +150,7 @@ def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:
 
 
 def test_values_are_never_beyond_what_a_task_may_have() -> None:
-    task = made(cards=LARGEST - 1, batch=LARGEST - 2, assumptions=DEFAULT)
+    task = asked(cards=LARGEST - 1, batch=LARGEST - 2, assumptions=DEFAULT)
     for one in nearest(task, task.space):
         for change in one.changes:
             assert all(1 <= value <= LARGEST for value in change.values)
@@ -158,28 +158,28 @@ def test_values_are_never_beyond_what_a_task_may_have() -> None:
 
 
 def test_a_changed_task_is_the_one_that_would_have_been_typed() -> None:
-    task = made("llama-3-8b", 7, 8192, 512, DEFAULT)
-    assert changed(task, "batch", 511) == made("llama-3-8b", 7, 8192, 511, DEFAULT)
-    assert changed(task, "seq", 4096) == made("llama-3-8b", 7, 4096, 512, DEFAULT)
-    assert changed(task, "cards", 8) == made("llama-3-8b", 8, 8192, 512, DEFAULT)
+    task = asked("llama-3-8b", 7, 8192, 512, DEFAULT)
+    assert changed(task, "batch", 511) == asked("llama-3-8b", 7, 8192, 511, DEFAULT)
+    assert changed(task, "seq", 4096) == asked("llama-3-8b", 7, 4096, 512, DEFAULT)
+    assert changed(task, "cards", 8) == asked("llama-3-8b", 8, 8192, 512, DEFAULT)
 
 
 @pytest.mark.parametrize("degrees", [(3, 1, 1), (16, 1, 1), (1, 1, 7)])
 def test_what_no_quantity_mends_is_not_near(degrees: tuple[int, int, int]) -> None:
-    task = made(cards=21, assumptions=DEFAULT)
+    task = asked(cards=21, assumptions=DEFAULT)
     assert broken(task.counts, row(*degrees)) in ("heads", "tensor_beyond_node", "layers")
     assert changes(task.counts, row(*degrees)) == ()
     assert nearest(task, space(*((x,) for x in degrees))) == ()
 
 
 def test_degrees_that_are_held_stay_held() -> None:
-    task = made(cards=14 * 11, batch=98, dp=7)
+    task = asked(cards=14 * 11, batch=98, dp=7)
     near = nearest(task, task.space)
     assert near and all(one.plan.dp == 7 for one in near)
 
 
 def test_cards_that_leave_another_data_degree_than_the_one_held() -> None:
-    n = made(cards=64, dp=4).counts
+    n = asked(cards=64, dp=4).counts
     assert broken(n, row(8, 1, 1)) == "held"
     assert changes(n, row(8, 1, 1)) == (Change("cards", 64, (32,)),)
     assert changes(n, row(2, 1, 1)) == (Change("cards", 64, (8,)),)
@@ -187,7 +187,7 @@ def test_cards_that_leave_another_data_degree_than_the_one_held() -> None:
 
 
 def test_the_micro_batch_with_the_smallest_change_stands_for_the_others() -> None:
-    task = made(cards=7, batch=512)
+    task = asked(cards=7, batch=512)
     (one,) = nearest(task, space((1,), (1,), (1,), (4, 2)))
     assert one.row.micro_batch == 2 and one.changes[0] == Change("batch", 512, (504, 518))
 
@@ -195,13 +195,13 @@ def test_the_micro_batch_with_the_smallest_change_stands_for_the_others() -> Non
 def test_the_largest_value_that_a_task_may_have_is_named() -> None:
     (change,) = [
         change
-        for change in changes(made(cards=10, batch=LARGEST - 1).counts, row(1, 1, 1))
+        for change in changes(asked(cards=10, batch=LARGEST - 1).counts, row(1, 1, 1))
         if change.quantity == "batch"
     ]
     assert change.values == (LARGEST - 10, LARGEST)
     (change,) = [
         change
-        for change in changes(made(cards=7, batch=LARGEST).counts, row(1, 1, 1))
+        for change in changes(asked(cards=7, batch=LARGEST).counts, row(1, 1, 1))
         if change.quantity == "batch"
     ]
     assert change.values == (LARGEST - LARGEST % 7,)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from cases import LINES, PARTS, SEARCHES, made, of_notebook
+from cases import LINES, PARTS, SEARCHES, asked, of_notebook
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.facts import chip, model
@@ -27,11 +27,11 @@ ALSO = [[(8, 1, 1), (8, 1, 4)], [(8, 1, 1)], [(1, 1, 1)], [], []]
 @pytest.mark.parametrize("key", SEARCHES)
 def test_every_plan_of_the_notebook_agrees(key):
     expected = SEARCHES[key]["plans"]
-    found = search(of_notebook(key))
-    assert found.fit == SEARCHES[key]["fit"] == len(expected)
-    assert found.candidates == 120
-    assert sum(found.rejected.values()) + found.fit == 120
-    for plan, seconds, row in zip(found.plans(), found.seconds, expected, strict=True):
+    ranking = search(of_notebook(key))
+    assert ranking.fit == SEARCHES[key]["fit"] == len(expected)
+    assert ranking.candidates == 120
+    assert sum(ranking.rejected.values()) + ranking.fit == 120
+    for plan, seconds, row in zip(ranking.plans(), ranking.seconds, expected, strict=True):
         tp, cp, pp, dp, redo, layers, mfu, memory_gib, step, parts = row
         assert (plan.tp, plan.cp, plan.pp, plan.dp, plan.micro_batch) == (tp, cp, pp, dp, 1)
         assert (plan.recomputed_layers, plan.layers_per_stage) == (redo, layers)
@@ -51,12 +51,12 @@ def test_the_table_holds_all_plans():
 
 
 def test_the_outputs_are_the_notebook_s_line_by_line():
-    made = []
+    lines = []
     for key, also in zip(SEARCHES, ALSO, strict=True):
-        found = search(of_notebook(key))
-        ranks = [found.rank(tp=tp, cp=cp, pp=pp) for tp, cp, pp in also]
-        made += notebook.lines(found, found.plans(3), ranks)
-    assert made == LINES
+        ranking = search(of_notebook(key))
+        ranks = [ranking.rank(tp=tp, cp=cp, pp=pp) for tp, cp, pp in also]
+        lines += notebook.lines(ranking, ranking.plans(3), ranks)
+    assert lines == LINES
     assert len(LINES) == 24
 
 
@@ -91,18 +91,18 @@ def script() -> types.ModuleType:
 def test_what_the_script_prints_where_little_or_nothing_fits(
     script, capsys, name, cards, seq, batch
 ):
-    found = search(made(name, cards, seq, batch))
-    title, _, _ = notebook.lines(found, ())[0].removeprefix("== ").partition("：")
+    ranking = search(asked(name, cards, seq, batch))
+    title, _, _ = notebook.lines(ranking, ())[0].removeprefix("== ").partition("：")
     of = script.llama70b if name == "llama-3-70b" else script.llama8b
     script.search(title, of, seq, batch, cards)
-    assert list(notebook.lines(found, found.plans(3))) == capsys.readouterr().out.splitlines()
+    assert list(notebook.lines(ranking, ranking.plans(3))) == capsys.readouterr().out.splitlines()
     assert f"{cards} 卡" in title
 
 
 @pytest.mark.parametrize("batch", [1, 3, 512, 1000, 4097, 10**15])
 @pytest.mark.parametrize("seq", [2, 6, 8192, 9000, 10**15])
 def test_the_title_states_the_very_numbers(seq, batch):
-    heading = notebook.lines(search(made(seq=seq, batch=batch)), ())[0]
+    heading = notebook.lines(search(asked(seq=seq, batch=batch)), ())[0]
     length, tokens = re.search(r"，([\d.]+K?) 序列，每步 ([\d.]+M?) token", heading).groups()
     for shown, unit, count in ((length, 2**10, seq), (tokens, 2**20, seq * batch)):
         scale = unit if shown[-1] in "KM" else 1
@@ -117,20 +117,20 @@ def test_the_title_states_the_very_numbers(seq, batch):
     ],
 )  # fmt: skip
 def test_a_length_has_at_most_three_digits_after_the_point(seq, shown):
-    heading = notebook.lines(search(made(seq=seq, cp=1)), ())[0]
+    heading = notebook.lines(search(asked(seq=seq, cp=1)), ())[0]
     assert f"，{shown} 序列，" in heading
 
 
 def test_plans_that_differ_in_the_micro_batch_alone_read_differently():
-    found = search(made(assumptions=DEFAULT))
-    shown = [notebook.line(plan).split("：")[0] for plan in found.plans()]
+    ranking = search(asked(assumptions=DEFAULT))
+    shown = [notebook.line(plan).split("：")[0] for plan in ranking.plans()]
     assert len(set(shown)) == len(shown) > 20
     assert "TP=8 CP=1 PP=1 DP=8" in shown and "TP=8 CP=1 PP=1 DP=8 b=2" in shown
 
 
 def test_exact_ties_stand_in_the_order_of_enumeration():
-    found = search(of_notebook("8b-8-8k"))
-    plans = found.plans()
+    ranking = search(of_notebook("8b-8-8k"))
+    plans = ranking.plans()
     second, third = plans[1], plans[2]
     assert second.step_seconds == third.step_seconds
     assert (second.tp, second.cp) < (third.tp, third.cp)

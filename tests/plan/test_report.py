@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from cases import at, made, of_notebook, space
+from cases import asked, at, of_notebook, space
 
 from derive.commands import plan as plan_command
 from derive.commands.plan_parser import add_plan_parser
@@ -27,19 +27,19 @@ MODEL = "--model llama-3-70b --chip h100"
 def printed(text: str) -> str:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add_plan_parser(parser.add_subparsers(), argparse._StoreAction)
-    made = plan_command.run(parser.parse_args(["plan", *text.split()]))[1]
-    return made.replace("\u00a0", " ")
+    shown = plan_command.run(parser.parse_args(["plan", *text.split()]))[1]
+    return shown.replace("\u00a0", " ")
 
 
 @pytest.mark.parametrize("cards", [64, 7, 8])
 def test_a_search_shows_what_the_command_prints(cards):
-    task = made(cards=cards, assumptions=DEFAULT)
+    task = asked(cards=cards, assumptions=DEFAULT)
     shown = f"{MODEL} --profile notebook --cards {cards} --seq 8192 --batch 512"
     assert repr(search(task)) == printed(shown)
 
 
 def test_a_search_shows_ten_plans_at_most_and_no_more_than_were_kept():
-    task = made(assumptions=DEFAULT)
+    task = asked(assumptions=DEFAULT)
     for top, shown in ((3, 3), (0, 10), (20, 10)):
         assert len(re.findall(r"^ +\d+ .*, .*%$", repr(search(task, top=top)), re.M)) == shown
     few = repr(search(task, space((8,), (1,), (1,))))
@@ -47,39 +47,39 @@ def test_a_search_shows_ten_plans_at_most_and_no_more_than_were_kept():
 
 
 def test_a_search_in_which_nothing_fits_counts_0_plans():
-    for found in (search(made(cards=7)), search(made("llama-3-405b", cards=8, batch=8))):
-        assert f"\n0 plans fit of {found.candidates} combinations\n" in repr(found)
-        assert repr(found).split("\n")[1].startswith("nothing fits; nearest: the ")
+    for ranking in (search(asked(cards=7)), search(asked("llama-3-405b", cards=8, batch=8))):
+        assert f"\n0 plans fit of {ranking.candidates} combinations\n" in repr(ranking)
+        assert repr(ranking).split("\n")[1].startswith("nothing fits; nearest: the ")
 
 
 def test_heads_of_the_table_are_words():
-    head = repr(search(made())).split("\n")[1].split()
+    head = repr(search(asked())).split("\n")[1].split()
     assert head[5] == "micro-batch" and head[9] == "recomputed"
 
 
 def test_a_plan_is_one_line():
-    assert repr(search(made()).plan(1)) == (
+    assert repr(search(asked()).plan(1)) == (
         "tp=4 cp=2 pp=2 dp=4: MFU 53.7%, 55.52 seconds a step, 66.5 GiB, 0 of 40 layers recomputed"
     )
-    lacking = repr(at(made(), 1, 1, 1, 64))
+    lacking = repr(at(asked(), 1, 1, 1, 64))
     assert lacking.endswith(", 80 of 80 layers recomputed, 218 GiB too much")
 
 
 def test_a_task_is_the_heading():
-    assert repr(made()) == (
+    assert repr(asked()) == (
         "llama-3-70b on 64 x h100-sxm, 8,192 tokens a sequence, 512 sequences a step, "
         "assumptions: notebook"
     )
 
 
 def test_a_mesh_is_its_groups():
-    made = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
-    assert repr(made).split("\n") == lines(made)
+    cards = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
+    assert repr(cards).split("\n") == lines(cards)
     assert (
-        repr(made).split("\n")[0]
+        repr(cards).split("\n")[0]
         == "16 cards on 2 nodes, innermost first: tp=2 x cp=2 x dp=2 x pp=2"
     )
-    folded = regrouped(made, ep=4)
+    folded = regrouped(cards, ep=4)
     assert repr(folded).split("\n")[0].endswith("layer: etp=1 x ep=4 x edp=2 x pp=2")
     assert "edp  8 groups inside a node: [0, 4] [1, 5] [2, 6] [3, 7] ..." in repr(folded)
     assert max(map(len, repr(mesh({"tp": 1024, "pp": 1024}, 8)).split("\n"))) < 250

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy as sp
-from cases import at, five, made, passing, row, space
+from cases import asked, at, five, passing, row, space
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK, step_assumptions
 from derive.notation import symbols as v
@@ -39,10 +39,10 @@ def in_floats(task, targets, rows, edges=None):
     return [np.broadcast_to(x, (len(rows),)) for x in results]
 
 
-def ranked(found):
+def ranked(ranking):
     """The plans that are kept, with their times."""
-    rows = [five(plan.degrees) for plan in found.plans()]
-    return dict(zip(rows, map(float, found.seconds), strict=True))
+    rows = [five(plan.degrees) for plan in ranking.plans()]
+    return dict(zip(rows, map(float, ranking.seconds), strict=True))
 
 
 def exactly(task, grid):
@@ -54,13 +54,13 @@ def exactly(task, grid):
 def at_a_step(again, degrees, **values):
     """A task in which a plan with these degrees meets its budget to the byte with so many layers
     recomputed."""
-    task = made(**values)
-    free = at(made(**values, M_hbm=10**30), *degrees)
+    task = asked(**values)
+    free = at(asked(**values, M_hbm=10**30), *degrees)
     n, (tp, cp, _, _, b) = task.numbers, degrees
     unit = n[v.T] * n[v.D] * b / (tp * cp)
     flying = free.memory["activations"] / (free.layers_per_stage * n[v.A_kept] * unit)
     saved = flying * unit * (n[v.A_kept] - n[v.e]) * again
-    return made(**values, M_hbm=(free.memory_bytes - saved) / n[v.mu])
+    return asked(**values, M_hbm=(free.memory_bytes - saved) / n[v.mu])
 
 
 STEPS = [
@@ -79,9 +79,9 @@ def test_what_needs_exactly_so_many_layers_recomputes_them(kept, again, degrees)
     grid = space((1, 2, 4, 8), (1, 2), (1, 2, 4), (1, 2))
     wanted = exactly(task, grid)
     assert degrees in wanted
-    for found in (search(task, grid), in_pieces(task, grid)):
-        assert ranked(found) == pytest.approx(wanted, rel=1e-12, abs=0)
-        assert list(ranked(found)) == list(ranked(search(task, grid)))
+    for ranking in (search(task, grid), in_pieces(task, grid)):
+        assert ranked(ranking) == pytest.approx(wanted, rel=1e-12, abs=0)
+        assert list(ranked(ranking)) == list(ranked(search(task, grid)))
 
 
 def test_the_tasks_above_are_those_that_float64_leaves_open():
@@ -99,7 +99,7 @@ def test_the_tasks_above_are_those_that_float64_leaves_open():
 def test_a_plan_that_misses_by_less_than_a_byte_recomputes_one_layer_more():
     for kept in (Fraction(21, 10), CLOSE):
         enough = at_a_step(13, (8, 1, 1, 8, 1), A_kept=kept)
-        task = made(A_kept=kept, M_hbm=enough.numbers[v.M_hbm] - Fraction(1, 1000))
+        task = asked(A_kept=kept, M_hbm=enough.numbers[v.M_hbm] - Fraction(1, 1000))
         (time,) = search(task, space((8,), (1,), (1,))).seconds
         assert time == pytest.approx(float(at(task, 8, 1, 1, 8).step_seconds), rel=1e-12)
         assert at(task, 8, 1, 1, 8).recomputed_layers == 14
@@ -110,7 +110,7 @@ def test_a_plan_that_misses_by_less_than_a_byte_recomputes_one_layer_more():
 @pytest.mark.parametrize("seq", [2, 64, 8192, 2**20])
 def test_blur_is_above_what_float64_is_off_by(assumptions, kept, seq):
     """What the ceilings round, in float64 against fractions, near where layers are recomputed."""
-    task = made("llama-3-70b", 512, seq, 512, assumptions, T_min=1, A_kept=kept)
+    task = asked("llama-3-70b", 512, seq, 512, assumptions, T_min=1, A_kept=kept)
     definitions = {v.find(term.name): term.expr for term in task.step.definitions}
     ceilings = sorted(definitions[v.L_r].atoms(sp.ceiling), key=sp.default_sort_key)
     parts = [c.args[0] for c in ceilings if not c.args[0].has(sp.ceiling)]
@@ -177,15 +177,15 @@ def test_every_ceiling_is_watched():
 def test_plans_that_are_equal_exactly_stand_in_the_order_of_enumeration():
     """Where attention hides the ring, the tokens of a rank times the ranks are all that counts."""
     cards, groups = 2520, (7, 1, 9, 2, 3, 10, 4, 5, 6, 8)
-    task = made("llama-3-8b", cards, cards * 400, cards, T_min=1, M_hbm=10**15)
+    task = asked("llama-3-8b", cards, cards * 400, cards, T_min=1, M_hbm=10**15)
     rows = [row(1, cp, 1, cards // cp) for cp in sorted(groups)]
     assert len({plan_of(task, one).step_seconds for one in rows}) == 1
     (times,) = in_floats(task, (task.step.seconds,), rows)
     assert times.tolist() != sorted(times)  # in float64 they differ, and not in their order
     for order in (sorted(groups), groups):  # as they are given, rising or not
         grid = space((1,), order, (1,))
-        for found in (search(task, grid), in_pieces(task, grid)):
-            assert found[v.cp].tolist() == list(order)
+        for ranking in (search(task, grid), in_pieces(task, grid)):
+            assert ranking[v.cp].tolist() == list(order)
         for top in (1, 4):
             assert search(task, grid, top=top)[v.cp].tolist() == list(order)[:top]
 
@@ -210,12 +210,12 @@ ABSURD = [
 @pytest.mark.parametrize("name", ["notebook", "default"])
 def test_numbers_beyond_float64_end_in_the_same_plans(values, name):
     grid = space((1, 2, 8), (1, 2), (1, 2, 4))
-    task = made("llama-3-70b", assumptions=step_assumptions(name), **values)
+    task = asked("llama-3-70b", assumptions=step_assumptions(name), **values)
     wanted = exactly_or_infinity(task, grid)
-    for found in (search(task, grid), in_pieces(task, grid)):
-        assert ranked(found) == pytest.approx(wanted, rel=1e-12, abs=0)
-        assert found.fit + sum(found.rejected.values()) == found.candidates
-        assert len(found.plans()) == found.fit
+    for ranking in (search(task, grid), in_pieces(task, grid)):
+        assert ranked(ranking) == pytest.approx(wanted, rel=1e-12, abs=0)
+        assert ranking.fit + sum(ranking.rejected.values()) == ranking.candidates
+        assert len(ranking.plans()) == ranking.fit
 
 
 def exactly_or_infinity(task, grid):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from itertools import product
+from pathlib import Path
 
-from cases import made, passing, space
+from cases import asked, passing, space
 
 from derive.cost.assumptions import step_assumptions
 from derive.notation import symbols as v
@@ -51,7 +55,7 @@ def some_tasks(draw):
         cards = draw.choice(grid.tp) * draw.choice(grid.cp) * draw.choice(grid.pp) * data
         held = draw.choice(({}, {}, {}, {"dp": data}, {"dp": 2 * data}))
         tasks.append(
-            made(
+            asked(
                 "llama-3-70b", cards=draw.choice((cards, cards, cards * 720, HUGE)),
                 seq=draw.choice((4096, 8192, 61440, 92160)),
                 batch=data * draw.choice(grid.micro_batch) * draw.choice((1, 2, 30)),
@@ -91,31 +95,33 @@ def test_rows_are_those_of_the_definition():
             lost = counted(task, grid)
             reasons.update(lost)
             one_by_one = Counter(broken(task.counts, row) for row in grid.rows())
-            found = search(task, grid)
-            fitting = zip(*(found[axis.symbol].tolist() for axis in AXES), strict=True)
+            ranking = search(task, grid)
+            fitting = zip(*(ranking[axis.symbol].tolist() for axis in AXES), strict=True)
             assert {(x[0], x[1], x[2], x[3], x[6]) for x in fitting} <= set(wanted)
-            assert found.fit + found.rejected.get("memory", 0) == len(wanted) == one_by_one[None]
+            assert (
+                ranking.fit + ranking.rejected.get("memory", 0) == len(wanted) == one_by_one[None]
+            )
             for key in set(one_by_one) - {None}:
-                assert found.rejected[key] == one_by_one[key]
+                assert ranking.rejected[key] == one_by_one[key]
             for key in ("cards", "held", "batch"):
-                assert found.rejected.get(key, 0) == lost[key]
+                assert ranking.rejected.get(key, 0) == lost[key]
     assert rows > 500 < min(reasons.values()) and len(reasons) == 3 and shared > 20
 
 
 def test_a_data_degree_that_is_held():
-    free, held = made(cards=64, batch=512), made(cards=64, batch=512, dp=4)
+    free, held = asked(cards=64, batch=512), asked(cards=64, batch=512, dp=4)
     rows = passing(held, held.space)
     assert rows == [row for row in passing(free, free.space) if row.dp == 4] != []
 
 
 def test_nothing_divides():
-    task = made(cards=7)
+    task = asked(cards=7)
     assert passing(task, task.space) == [] and search(task).fit == 0
 
 
 def test_a_context_degree_is_refused_with_the_pieces_that_zigzag_cuts():
     """Where the sequence itself divides, the 2c pieces do not; elsewhere they are not named."""
-    n = made("llama-3-8b", cards=8, seq=8194, batch=8, T_min=1, assumptions=ZIGZAG).counts
+    n = asked("llama-3-8b", cards=8, seq=8194, batch=8, T_min=1, assumptions=ZIGZAG).counts
     told = worded(n, degrees(cp=2), "sequence")
     assert told.endswith(
         "(8194 tokens, at least 1 a rank, which zigzag cuts into 2c = 4 equal pieces)"
@@ -123,3 +129,43 @@ def test_a_context_degree_is_refused_with_the_pieces_that_zigzag_cuts():
     assert worded(n, degrees(cp=3), "sequence").endswith("(8194 tokens, at least 1 a rank)")
     assert worded(n, degrees(cp=2), "cards") == "the degrees do not divide the cards"
     assert "zigzag" not in worded(n._replace(pieces=1), degrees(cp=3), "sequence")
+
+
+ONE_ROW = """
+from dataclasses import replace
+import derive.plan.axes as axes
+rows = {axis.name: axis for axis in axes.AXES}
+rows["pp"] = replace(rows["pp"], divides=("cards", "layers"))
+free = {"values": lambda n: (1, 2, 5), "rule": lambda n, degree: None, "divides": ("layers",)}
+rows["virtual"] = replace(rows["virtual"], **free)
+axes.AXES = tuple(rows.values())
+from derive.cli import main
+from derive.facts import chip, model
+from derive.plan.search import search
+from derive.plan.task import task
+asked = task(model("llama-3-70b"), chip("h100"), cards=64, seq=8192, batch=512)
+ranking = search(asked)
+reasons = [axes.broken(asked.counts, row) for row in ranking.space.rows()]
+assert {"layers", "cards"} < set(reasons) and len(reasons) == 3 * 756
+for reason in ("layers", "cards"):
+    assert ranking.rejected[reason] == reasons.count(reason)
+assert ranking.fit + ranking.rejected["memory"] == reasons.count(None)
+typed = "plan --model llama-3-70b --chip h100 --cards 64 --seq 8192 --batch 512".split()
+main([*typed, "--also", "tp=8,virtual=2", "--why", "1", "tp=8,virtual=5"])
+main([*typed, "--set", "virtual=2", "--json", "--top", "1"])
+main([*typed, "--also", "pp=16,virtual=2"])
+"""
+
+
+def test_an_axis_is_one_row():
+    """With other values in its row, an axis is searched, ranked, named, held and refused."""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_ROW], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert "pp  dp  virtual  micro-batch" in done.stdout
+    assert "rank 174: tp=8 cp=1 pp=1 dp=8 virtual=2" in done.stdout
+    assert "faster than tp=8 cp=1 pp=1 dp=8 virtual=5" in done.stdout
+    assert '"virtual": 2,' in done.stdout
+    assert "pp=16 virtual=2 is rejected: the layers do not split evenly" in done.stderr

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 from by_hand import Machine, Shape, layers_again, one_plan
-from cases import at, made, space
+from cases import asked, at, space
 
 from derive.notation import symbols as v
 from derive.plan.search import search
@@ -33,7 +33,7 @@ def random_task(draw: random.Random):
         memory=9 * draw.randrange(10**9, 3 * 10**10),
         least_chunk=draw.choice((1, 1024, 4096)),
     )
-    task = made(
+    task = asked(
         "llama-3-70b", cards, seq, batch,
         P=params, L=layers, D=width, K=kv, G=heads // kv, H=128, V=vocab, C=machine.peak,
         W_node=machine.near, W_dcn=machine.far, n_node=machine.node,
@@ -58,10 +58,10 @@ def test_a_search_finds_what_plain_arithmetic_finds(seed):
                     else:
                         expected.append(((tp, cp, pp, b), plan))
     expected.sort(key=lambda pair: pair[1]["seconds"])
-    found = search(task, grid)
-    assert found.fit == len(expected)
-    assert found.rejected == rejected
-    for plan, (degrees, numbers) in zip(found.plans(), expected, strict=True):
+    ranking = search(task, grid)
+    assert ranking.fit == len(expected)
+    assert ranking.rejected == rejected
+    for plan, (degrees, numbers) in zip(ranking.plans(), expected, strict=True):
         assert (plan.tp, plan.cp, plan.pp, plan.micro_batch) == degrees
         assert plan.dp == numbers["dp"]
         assert plan.recomputed_layers == numbers["recomputed"]
@@ -74,7 +74,7 @@ def test_a_search_finds_what_plain_arithmetic_finds(seed):
 
 
 def test_the_comparison_would_notice_a_wrong_term():
-    task = made()
+    task = asked()
     plan = at(task, 8, 2, 1, 4)
     right = one_plan(Shape(70600000000, 80, 8192, 1024, 128256), Machine(), 8192, 512, 64, 8, 2, 1)
     wrong = one_plan(Shape(70600000000, 80, 8192, 128, 128256), Machine(), 8192, 512, 64, 8, 2, 1)
@@ -91,8 +91,8 @@ def closed(states, keep, redo, flying, layers, budget):
         v.M_states: states, v.a_1: keep, v.a_0: redo, v.n_fly: Fraction(flying),
         v.L_p: Fraction(layers), v.mu: Fraction(1), v.M_hbm: budget,
     }  # fmt: skip
-    found = exactly(recomputed_layers(NOTEBOOK), values)
-    return int(found) if found <= layers else None
+    least = exactly(recomputed_layers(NOTEBOOK), values)
+    return int(least) if least <= layers else None
 
 
 def test_recomputed_layers_in_closed_form_are_those_of_the_loop():
@@ -119,7 +119,7 @@ def test_recomputed_layers_in_closed_form_are_those_of_the_loop():
 @pytest.mark.parametrize("again", [0, 1, 17, 40])
 def test_a_budget_met_to_the_byte_fits(again):
     """Rounding in float64 must not decide what lies exactly on a step."""
-    task = made(seq=131072, batch=32)
+    task = asked(seq=131072, batch=32)
     plan = at(task, 8, 4, 2, 1)
     unit = Fraction(131072 // 4 * 8192, 8)
     states = plan.memory["states"]
@@ -127,7 +127,7 @@ def test_a_budget_met_to_the_byte_fits(again):
     grid = space((8,), (4,), (2,))
     for nudge, expected in ((0, again), (-1, again + 1)):
         budget = (exact + nudge) / Fraction(9, 10)
-        one = search(made(seq=131072, batch=32, M_hbm=budget), grid)
+        one = search(asked(seq=131072, batch=32, M_hbm=budget), grid)
         if expected > 40:
             assert one.fit == 0 and one.rejected == {"memory": 1}
             assert one.too_large[0].lacks_bytes == 1

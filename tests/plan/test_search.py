@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import made, of_notebook, passing, space
+from cases import asked, of_notebook, passing, space
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.notation import symbols as v
@@ -25,7 +25,7 @@ WIDE = space(tuple(range(1, 9)), tuple(range(1, 33)), tuple(range(1, 81)), tuple
 @pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
 @pytest.mark.parametrize("block", [1, 7, 64, 1 << 13])
 def test_blocks_find_what_one_array_finds(monkeypatch, assumptions, block):
-    task = made(cards=256, seq=32768, batch=1024, assumptions=assumptions)
+    task = asked(cards=256, seq=32768, batch=1024, assumptions=assumptions)
     grid = space((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 5), (1, 2, 3))
     whole = search(task, grid)
     monkeypatch.setattr(searching, "BLOCK", block)
@@ -39,29 +39,29 @@ def test_blocks_find_what_one_array_finds(monkeypatch, assumptions, block):
 
 def test_the_float_ranking_is_the_exact_one():
     for assumptions in (NOTEBOOK, DEFAULT):
-        found = search(made(cards=96, seq=16384, batch=480, assumptions=assumptions))
-        plans = found.plans()
+        ranking = search(asked(cards=96, seq=16384, batch=480, assumptions=assumptions))
+        plans = ranking.plans()
         assert len(plans) > 20
         seconds = [plan.step_seconds for plan in plans]
         assert seconds == sorted(seconds)
-        for plan, time in zip(plans, found.seconds, strict=True):
+        for plan, time in zip(plans, ranking.seconds, strict=True):
             assert float(plan.step_seconds) == pytest.approx(time, rel=1e-12)
             assert sum(plan.parts.values()) == plan.step_seconds
-            assert sum(plan.memory.values()) == plan.memory_bytes <= found.task.budget
+            assert sum(plan.memory.values()) == plan.memory_bytes <= ranking.task.budget
             assert plan.lacks_bytes == 0
             assert all(part >= 0 for part in plan.parts.values())
 
 
 def test_every_candidate_is_counted_once():
-    task = made(cards=4096 * 3, seq=96 * 1024, batch=4096)
-    found = search(task, WIDE, top=10)
-    assert found.candidates == WIDE.size == 8 * 32 * 80 * 8
-    assert found.fit + sum(found.rejected.values()) == found.candidates
-    assert len(found.plans()) == 10
+    task = asked(cards=4096 * 3, seq=96 * 1024, batch=4096)
+    ranking = search(task, WIDE, top=10)
+    assert ranking.candidates == WIDE.size == 8 * 32 * 80 * 8
+    assert ranking.fit + sum(ranking.rejected.values()) == ranking.candidates
+    assert len(ranking.plans()) == 10
 
 
 def test_memory_does_not_grow_with_the_grid():
-    task = made(cards=2**20, seq=2**20, batch=2**20)
+    task = asked(cards=2**20, seq=2**20, batch=2**20)
     powers = tuple(2**k for k in range(10))
 
     def peak(micro: int) -> int:
@@ -90,35 +90,35 @@ def test_utilisation_stays_above_0_and_at_most_1(seed):
         "n_node": draw.choice((1, 3, 8, 72)),
     }
     for assumptions in (NOTEBOOK, DEFAULT):
-        task = made(
+        task = asked(
             draw.choice(("llama-3-8b", "llama-3-70b")), draw.choice((1, 8, 64, 576)),
             draw.choice((64, 8192, 2**20)), draw.choice((1, 64, 1440)), assumptions, **values,
         )  # fmt: skip
-        found = search(task)
-        assert (found.seconds > 0).all()
-        for plan in found.plans(5) + found.plans()[-5:]:
+        ranking = search(task)
+        assert (ranking.seconds > 0).all()
+        for plan in ranking.plans(5) + ranking.plans()[-5:]:
             assert 0 < plan.mfu <= values["eta"] <= 1
 
 
 def test_degrees_that_are_fixed_are_the_only_ones():
-    task = made(cards=64, tp=8, dp=4)
-    found = search(task)
-    assert found.fit > 0
-    assert all((plan.tp, plan.dp) == (8, 4) for plan in found.plans())
-    free = search(made(cards=64))
+    task = asked(cards=64, tp=8, dp=4)
+    ranking = search(task)
+    assert ranking.fit > 0
+    assert all((plan.tp, plan.dp) == (8, 4) for plan in ranking.plans())
+    free = search(asked(cards=64))
     same = [p for p in free.plans() if (p.tp, p.dp) == (8, 4)]
-    assert list(found.plans()) == same
+    assert list(ranking.plans()) == same
 
 
 def test_a_fixed_data_degree_is_respected_and_counted():
-    task = made(cards=64, dp=4)
-    free, found = search(made(cards=64)), search(task)
+    task = asked(cards=64, dp=4)
+    free, ranking = search(asked(cards=64)), search(task)
     others = sum(row.dp != 4 for row in passing(free.task, free.space))
-    assert {plan.dp for plan in found.plans()} == {4} == set(found[v.dp])
-    assert found.rejected["held"] == others > 0
-    assert found.rejected["cards"] == free.rejected["cards"]
-    assert found.fit + sum(found.rejected.values()) == found.candidates
-    assert list(found.rejected) == [key for key in REASONS if key in found.rejected]
+    assert {plan.dp for plan in ranking.plans()} == {4} == set(ranking[v.dp])
+    assert ranking.rejected["held"] == others > 0
+    assert ranking.rejected["cards"] == free.rejected["cards"]
+    assert ranking.fit + sum(ranking.rejected.values()) == ranking.candidates
+    assert list(ranking.rejected) == [key for key in REASONS if key in ranking.rejected]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_fixed_data_degree_is_respected_and_counted():
     ],
 )
 def test_an_axis_that_is_rejected_whole_counts_what_is_left_of_the_others(grid, rejected):
-    task = made(M_hbm=10**10)
+    task = asked(M_hbm=10**10)
     assert search(task, grid).rejected == rejected
 
 
@@ -140,50 +140,50 @@ def test_an_axis_that_is_rejected_whole_counts_what_is_left_of_the_others(grid, 
 def test_the_padding_that_is_named_is_the_least_that_will_do(seq, assumptions):
     def padded(tokens):
         with pytest.raises(DeriveError, match=f"--seq {tokens}: not divisible by") as caught:
-            _ = made(seq=tokens, assumptions=assumptions).space
+            _ = asked(seq=tokens, assumptions=assumptions).space
         return int(re.search(r"pad it, to (\d+) at least", str(caught.value))[1])
 
     if seq % 2 == 0 and assumptions is NOTEBOOK:
-        assert made(seq=seq, assumptions=assumptions).space
+        assert asked(seq=seq, assumptions=assumptions).space
         return
     enough = padded(seq)
     assert all(padded(tokens) == enough for tokens in range(seq, enough))
-    assert made(seq=enough, assumptions=assumptions).space
+    assert asked(seq=enough, assumptions=assumptions).space
 
 
 def test_a_sequence_that_is_even_and_not_cut_by_zigzag_says_what_divides_it():
     told = "--seq 8190: not divisible by 2c, the pieces of zigzag, for any .* c from 2 to 64; pad"
     with pytest.raises(DeriveError, match=told):
-        _ = made(seq=8190, assumptions=DEFAULT).space
+        _ = asked(seq=8190, assumptions=DEFAULT).space
 
 
 def test_nothing_fits_and_what_is_nearest():
-    found = search(made("llama-3-405b", cards=8, seq=8192, batch=8))
-    assert found.fit == 0 and not found.plans()
-    assert found.rejected["memory"] > 0
-    lacks = [plan.lacks_bytes for plan in found.too_large]
+    ranking = search(asked("llama-3-405b", cards=8, seq=8192, batch=8))
+    assert ranking.fit == 0 and not ranking.plans()
+    assert ranking.rejected["memory"] > 0
+    lacks = [plan.lacks_bytes for plan in ranking.too_large]
     assert lacks == sorted(lacks) and lacks[0] > 0 and len(lacks) == 3
-    rows = passing(found.task, found.space)
-    assert lacks == sorted(plan_of(found.task, row).lacks_bytes for row in rows)[:3]
+    rows = passing(ranking.task, ranking.space)
+    assert lacks == sorted(plan_of(ranking.task, row).lacks_bytes for row in rows)[:3]
     with pytest.MonkeyPatch.context() as patch:
         for block in (1, 7, 1 << 15):
             patch.setattr(searching, "BLOCK", block)
-            cut = search(found.task, found.space)
-            assert cut.too_large == found.too_large and cut.rejected == found.rejected
-    first = found.too_large[0]
+            cut = search(ranking.task, ranking.space)
+            assert cut.too_large == ranking.too_large and cut.rejected == ranking.rejected
+    first = ranking.too_large[0]
     assert first.recomputed_layers == first.layers_per_stage
-    assert first.memory_bytes - first.lacks_bytes == found.task.budget
+    assert first.memory_bytes - first.lacks_bytes == ranking.task.budget
     # With just that much more memory it fits; with a byte less it does not.
     enough = first.memory_bytes / Fraction(9, 10)
-    assert search(made("llama-3-405b", 8, 8192, 8, M_hbm=enough)).fit >= 1
-    assert search(made("llama-3-405b", 8, 8192, 8, M_hbm=enough - 2)).fit == 0
+    assert search(asked("llama-3-405b", 8, 8192, 8, M_hbm=enough)).fit >= 1
+    assert search(asked("llama-3-405b", 8, 8192, 8, M_hbm=enough - 2)).fit == 0
 
 
 def test_a_batch_that_feeds_no_pipeline_leaves_reasons_and_no_nearest():
-    found = search(made("llama-3-8b", cards=1024, seq=4096, batch=1))
-    assert found.fit == 0 and not found.too_large
+    ranking = search(asked("llama-3-8b", cards=1024, seq=4096, batch=1))
+    assert ranking.fit == 0 and not ranking.too_large
     # Of 4 x 6 x 5 combinations one context rank has 20, on a power of two of cards at most 128.
-    assert found.rejected == {"short_chunk": 100, "batch": 20}
+    assert ranking.rejected == {"short_chunk": 100, "batch": 20}
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,12 @@ def test_a_batch_that_feeds_no_pipeline_leaves_reasons_and_no_nearest():
 )
 def test_what_no_plan_can_have_is_refused_in_one_line(change, told):
     with pytest.raises(DeriveError, match=told) as caught:
-        _ = made(**change).space
+        _ = asked(**change).space
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
 def test_an_odd_sequence_is_planned_without_context_parallelism():
-    assert {p.cp for p in search(made("llama-3-8b", 8, 24579, 8, cp=1)).plans()} == {1}
+    assert {p.cp for p in search(asked("llama-3-8b", 8, 24579, 8, cp=1)).plans()} == {1}
 
 
 def test_a_chip_without_a_node_says_what_is_missing():
@@ -236,7 +236,7 @@ def test_a_chip_without_a_node_says_what_is_missing():
 def test_the_grids():
     short = of_notebook("70b-64-8k").space
     assert short == space((1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16))
-    wide = made(assumptions=DEFAULT).space
+    wide = asked(assumptions=DEFAULT).space
     assert wide.pp == (1, 2, 4, 5, 8, 10, 16, 20, 40) and wide.tp == (1, 2, 4, 8)
     assert wide.cp == (1, 2, 4, 8, 16, 32, 64) and wide.micro_batch == (1, 2, 4)
     with pytest.raises(DeriveError, match="whole numbers from 1"):
@@ -245,8 +245,8 @@ def test_the_grids():
 
 def test_a_group_of_49_cards_spans_exactly_a_node_of_49():
     """49*(1/49) is below 1 in float64: a link must be chosen by one exact division."""
-    task = made(cards=49 * 2, seq=49 * 4096, batch=98, n_node=49, L=98, cp=49, M_hbm=10**15)
-    found = search(task)
-    assert found.fit
-    for plan, time in zip(found.plans(), found.seconds, strict=True):
+    task = asked(cards=49 * 2, seq=49 * 4096, batch=98, n_node=49, L=98, cp=49, M_hbm=10**15)
+    ranking = search(task)
+    assert ranking.fit
+    for plan, time in zip(ranking.plans(), ranking.seconds, strict=True):
         assert float(plan.step_seconds) == pytest.approx(time, rel=1e-12)

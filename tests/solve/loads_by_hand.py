@@ -22,7 +22,7 @@ from derive.notation import symbols as v
 BYTES = {"fp32": 4, "bf16": 2, "fp8": 1, "int8": 1, "fp4": sp.Rational(1, 2)}
 SYMBOLS = (
     v.B, v.D, v.F, v.L, v.N, v.X, v.Y, v.Z, v.S, v.M_X, v.M_Y, v.M_Z,
-    v.C, v.W, v.W_dcn, v.W_hbm, v.e, v.e_g,
+    v.C, v.W, v.W_dcn, v.W_hbm, v.e, v.e_g, v.T, v.U, v.K, v.G, v.H, v.E, v.J, v.b_seq,
 )  # fmt: skip
 Point = dict[sp.Symbol, Any]
 
@@ -40,6 +40,14 @@ QUESTIONS: Mapping[str, Mapping[sp.Expr, str]] = {
         v.B / v.N: "split", v.N: "split", v.F: "split", v.W: "split",
         v.C: "split", v.alpha: "split", v.X: "other", v.Y: "other", v.B / v.X: "given",
     },
+    "sequence_parallel": {
+        v.B / v.N: "split", v.N: "split", v.W: "split", v.B / v.X: "given",
+    },
+    "hsdp": {v.B / v.X: "given"},
+    "context_parallel": {v.T / v.X: "given", v.X: "given", v.G: "given", v.W: "given"},
+    "context_gathered": {v.T / v.X: "given", v.X: "given", v.C: "given"},
+    "ulysses": {v.W: "given", v.C: "given"},
+    "expert_parallel": {v.F: "given", v.W: "given", v.C: "given"},
     "pipeline": {v.Z: "given", v.F: "given", v.L / v.Z: "given", v.W: "given"},
     "cross_pod": {v.B / v.S: "given", v.S: "given", v.W_dcn: "given", v.C: "given"},
     "weight_reads": {v.B: "given", v.W_hbm: "given", v.C: "given"},
@@ -120,6 +128,9 @@ def random_point(seed: str) -> Point:
         v.Y: between(2, 5), v.Z: between(2, 16), v.S: between(2, 8), v.W: between(50, 200),
         v.W_dcn: between(1, 5), v.W_hbm: between(500, 900), v.M_Z: sp.S.One,
         v.M_X: sp.Integer(source.choice((1, 2))), v.M_Y: sp.Integer(source.choice((1, 2))),
+        v.T: between(10**5, 10**6), v.U: between(10**5, 10**6), v.K: between(4, 16),
+        v.G: between(4, 16), v.H: between(64, 256), v.E: between(8, 64), v.J: between(100, 900),
+        v.b_seq: sp.S.One,
         v.e: sp.Integer(source.choice((1, 2, 4))), v.e_g: sp.Integer(source.choice((1, 2, 4))),
     }  # fmt: skip
     point[v.C] = point[v.W] * between(800, 1500)

@@ -94,17 +94,21 @@ def busiest(traffic: Counter[Link]) -> Fraction:
     return Fraction(max(traffic.values(), default=0))
 
 
-def farthest(n: int, wrap: bool) -> int:
-    """The hops between the two devices farthest apart, counted by flooding from each."""
-    most = 0
-    for source in range(n):
-        reached, hops = {source}, 0
-        while len(reached) < n:
-            steps = {at + way for at in reached for way in (1, -1)}
-            reached |= {to % n for to in steps} if wrap else {to for to in steps if 0 <= to < n}
-            hops += 1
-        most = max(most, hops)
-    return most
+def shared_ring(size: int, block: int, whole: bool) -> Traffic:
+    """An all-gather on a ring of that size that is cut in two: over blocks of neighbours, or with
+    `whole` over every `block`-th chip, whose rings go all the way round. The array of each group
+    is one byte."""
+    traffic: Traffic = Counter()
+    if not whole:
+        for start in range(0, size, block):
+            for (at, way), part in all_gather(block, False).items():
+                traffic[start + at, way] += part
+        return traffic
+    for start in range(block):
+        for (at, way), part in all_gather(size // block, True).items():
+            for hop in range(block):  # a hop of the group passes that many links
+                traffic[(start + at * block + way * hop) % size, way] += part
+    return traffic
 
 
 def torus_all_gather(sizes: tuple[int, ...]) -> Fraction:

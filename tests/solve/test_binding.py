@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import sympy as sp
-from derive.solve.binding import bind, value_of, values_from
 
 from derive.cost.strategies import data_parallel, fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import chip, model
@@ -20,6 +19,7 @@ from derive.notation import units
 from derive.notation.errors import DeriveError, UnitError, UnknownName
 from derive.notation.quantity import Quantity, number
 from derive.solve.threshold import threshold
+from derive.solve.values import filled, value_of, values_for
 
 V5P, LLAMA = chip("tpu-v5p"), model("llama-3-70b")
 MIXED = threshold(fsdp_tensor, v.B / v.N)
@@ -134,14 +134,15 @@ def test_the_callers_value_comes_before_those_of_chip_and_model() -> None:
     found = MIXED.on(V5P, LLAMA, M_X=2, F=8192)
     assert found.value == sp.Rational(2550**2, 2 * 8192)
     assert threshold(fsdp, v.B / v.X).on(V5P, C=360 * 10**12).value == 2000
-    both = values_from([V5P, LLAMA], {"W": 10**9}, MIXED.assumptions)
+    both = values_for(MIXED.requirement, [V5P, LLAMA], {"W": 10**9})
     assert both[v.W].status == "given" and both[v.C].owner == "tpu-v5p"
 
 
 def test_a_bound_without_symbols_left() -> None:
-    assert bind(sp.Integer(3), {}).value == 3
-    bound = bind(v.M_X * 2, {})
-    assert bound.value == 2 and bound.inputs[0][1].status == "assumed"
+    assert filled((), MIXED.requirement, None, {}).checked() == {}
+    known = values_for(MIXED.requirement, [], {})
+    assert known[v.M_X].value == 1 and known[v.M_X].status == "assumed"
+    assert filled({v.M_X, v.alpha}, MIXED.requirement, None, known).missing == (v.C, v.W)
 
 
 def test_bounds_that_face_both_ways() -> None:
@@ -166,7 +167,7 @@ def test_every_assumption_is_shown() -> None:
     for changes in ({}, {"overlap": "serial", "passes": "step", "gated": True}):
         found = threshold(fsdp_tensor, v.B / v.N, **changes)
         text = str(found.on(V5P, **CASE))
-        for name, phrase in found.assumptions.described().items():
+        for name, phrase in found.assumptions.stated().items():
             assert f"    {name}: {phrase}" in text
     assert "serial" in str(threshold(fsdp_tensor, v.B / v.N, overlap="serial").on(V5P, **CASE))
 

@@ -48,11 +48,11 @@ def test_equal_to_substitution(expr: sp.Expr, axes: int) -> None:
     used = dict(list(grid.items())[:axes])
     given = {s: x for s, x in GIVEN.items() if s in expr.free_symbols}
     given |= {s: int(values[0]) for s, values in grid.items() if s not in used}
-    found = evaluate(expr, used, given)
-    assert found.dtype == np.float64
-    assert found.shape == tuple(len(values) for values in used.values())
+    result = evaluate(expr, used, given)
+    assert result.dtype == np.float64
+    assert result.shape == tuple(len(values) for values in used.values())
     exact = {s: sp.Integer(x) for s, x in given.items()}
-    np.testing.assert_allclose(found, by_substitution(expr, used, exact), rtol=1e-12)
+    np.testing.assert_allclose(result, by_substitution(expr, used, exact), rtol=1e-12)
 
 
 def test_the_axes_are_in_the_order_of_the_grid() -> None:
@@ -65,11 +65,11 @@ def test_the_axes_are_in_the_order_of_the_grid() -> None:
 def test_whole_numbers_do_not_overflow(kind: type) -> None:
     values = [4_194_304, 8192, 28672]
     given = values if kind is list else np.array(values, dtype=kind)
-    found = evaluate(v.B * v.D * v.F * v.L * v.N, {v.B: given}, {
+    result = evaluate(v.B * v.D * v.F * v.L * v.N, {v.B: given}, {
         v.D: 8192, v.F: 28672, v.L: 80, v.N: 8960,
     })  # fmt: skip
     expected = [float(x * 8192 * 28672 * 80 * 8960) for x in values]
-    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    np.testing.assert_allclose(result, expected, rtol=1e-15)
     np.testing.assert_allclose(evaluate(v.B**-2, {v.B: given}), [1 / x**2 for x in values])
 
 
@@ -94,10 +94,10 @@ def test_grids_beyond_a_block(sizes: tuple[int, ...]) -> None:
     symbols = (v.X, v.Y, v.Z)[: len(sizes)]
     axes = [np.arange(1, size + 1, dtype=np.float64) for size in sizes]
     expr = sum((k + 1) * s for k, s in enumerate(symbols)) ** 2
-    found = evaluate(expr, dict(zip(symbols, axes, strict=True)))
+    result = evaluate(expr, dict(zip(symbols, axes, strict=True)))
     views = np.meshgrid(*axes, indexing="ij", sparse=True)
     expected = sum((k + 1) * view for k, view in enumerate(views)) ** 2
-    np.testing.assert_array_equal(found, np.broadcast_to(expected, sizes))
+    np.testing.assert_array_equal(result, np.broadcast_to(expected, sizes))
 
 
 def test_blocks_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from math import prod
 
 import pytest
 import sympy as sp
+from rings import busiest, shared_ring
 
 from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, pipeline, tensor_parallel
 from derive.facts import chip, model
@@ -75,7 +76,8 @@ def test_the_best_split_of_a_pod() -> None:
 
 
 def test_the_default_is_the_exact_form() -> None:
-    assert feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE).assumptions.form == "exact"
+    found = feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE)
+    assert found.requirement.assumptions.form == "exact"
 
 
 @pytest.mark.parametrize("form", ["large-n", "exact"])
@@ -161,6 +163,43 @@ def torus(shape: tuple[int, ...], tokens: int = 500_000) -> Feasible:
     return feasible(
         fsdp_tensor, prod(shape), V5P, LLAMA, splits="torus", shape=shape, values={"B": tokens}
     )
+
+
+@pytest.mark.parametrize(("size", "block"), [(4, 2), (6, 2), (6, 3), (16, 2), (16, 4), (28, 7)])
+def test_what_two_mesh_axes_send_over_a_torus_axis_that_both_cut(size: int, block: int) -> None:
+    """Blocks have half the bandwidth of a ring and every b-th chip a b-th; the links inside the
+    blocks carry both."""
+    n = size // block
+    blocks, rings = shared_ring(size, block, False), shared_ring(size, block, True)
+    unit = Fraction(1, 2)  # bytes per second and way of a link where an axis has 1
+    for found, group, bandwidth in ((blocks, block, HALF), (rings, n, sp.Rational(1, block))):
+        time = sp.Rational(group - 1, group) / bandwidth
+        assert sp.Rational(busiest(found) / unit) == time
+    both = busiest(blocks + rings)
+    assert both == busiest(blocks) + busiest(rings)
+
+
+def test_cut_axes_are_shared_and_their_times_add() -> None:
+    """A pod of v5p at 1,120 x 8: X alone fills every link, so that the best is about 1.5."""
+    pod = feasible(
+        fsdp_tensor, POD, V5P, LLAMA, splits="torus", shape=(16, 20, 28), values={"B": 4_194_304}
+    )
+    assert pod.best is not None and 1.46 < float(pod.best.ratio) < 1.5
+    thirds = dict.fromkeys(("M_X", "M_Y"), sp.Rational(3, 2))
+    (cut,) = (
+        c for c in pod.candidates if c.degree(v.Y) == 8 and dict(c.torus_axes) == thirds
+    )  # fmt: skip
+    weights = Fraction(2550 * 1119, 4_194_304) / Fraction(3, 2)
+    activations = Fraction(2550 * 7, 28672) / Fraction(3, 2)
+    assert cut.load == sp.Rational(weights + activations)
+    assert {where for _, where, _ in cut.loads} == {"X+Y"}
+    whole = [c for c in pod.candidates if dict(c.torus_axes)["M_X"] == 2]
+    assert whole and all({where for _, where, _ in c.loads} == {"X", "Y"} for c in whole)
+    serial = feasible(
+        fsdp_tensor, POD, V5P, LLAMA, splits="torus", shape=(16, 20, 28),
+        values={"B": 4_194_304}, overlap="serial",
+    )  # fmt: skip
+    assert cut.load in [c.load for c in serial.candidates if c.degree(v.Y) == 8]
 
 
 HALF = sp.Rational(1, 2)

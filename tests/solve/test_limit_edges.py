@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 import sympy as sp
-from derive.solve.bounds import Answered, Side
-from derive.solve.limit import bounded_text
-from derive.solve.limit_proof import proved_on_both_sides
 
 from derive import chip, fsdp_tensor, model
-from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, StepAssumptions
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions, assume
 from derive.cost.limits import (
     LIMITS,
     batch_feed,
@@ -22,10 +19,14 @@ from derive.cost.limits import (
     pipeline_bubble,
     tensor_share,
 )
+from derive.cost.load import Load
 from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, ProofError
+from derive.solve.answer import Answer, Side
+from derive.solve.proof import separated
+from derive.solve.question import question
 from derive.solve.threshold import threshold
 from derive.solve.values import facts_of
 
@@ -51,18 +52,18 @@ def test_the_large_form_is_that_of_ever_larger_groups(of: Any, assumptions: str)
 @pytest.mark.parametrize("of", LIMITS.values(), ids=lambda of: of.name)
 @pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
 def test_what_is_not_listed_changes_neither_load_nor_number(
-    of: Any, assumptions: StepAssumptions
+    of: Any, assumptions: Assumptions
 ) -> None:
     degrees = {"tp": 8, "cp": 2, "pp": 4, "dp": 8, "B_seq": 512, "T": 8192, "epsilon": "0.1"}
 
-    def answer(under: StepAssumptions) -> tuple[sp.Expr, sp.Expr]:
+    def answer(under: Assumptions) -> tuple[sp.Expr, sp.Expr]:
         found = threshold(of, of.asked, under, exact=True)
         return found.load, found.on(H100, LLAMA, **degrees).value
 
     listed = of.rests_on(assumptions)
     assert set(listed) <= assumptions.corrections
     for name in sorted(assumptions.corrections - set(listed)):
-        assert answer(assumptions) == answer(StepAssumptions(assumptions.corrections - {name}))
+        assert answer(assumptions) == answer(assume(corrections=assumptions.corrections - {name}))
 
 
 def test_what_is_listed_is_not_everything() -> None:
@@ -79,13 +80,14 @@ def test_a_bound_that_is_off_by_a_percent_is_refused(of: Any, change: Any) -> No
     claim = found.relations[0]
     off = claim.func(claim.lhs, claim.rhs * sp.Rational(change), evaluate=False)
     with pytest.raises(ProofError, match="does not hold"):
-        proved_on_both_sides(found.load, off, of.name)
+        separated(found.state.loads, found.question, (off,), of.name)
 
 
 def test_a_bound_that_is_never_positive_holds_nowhere() -> None:
     load = v.tp / v.pp
-    with pytest.raises(ProofError, match="holds nowhere"):
-        proved_on_both_sides(load, sp.Le(v.tp, -v.pp, evaluate=False), "made up")
+    claim = sp.Le(v.tp, -v.pp, evaluate=False)
+    with pytest.raises(ProofError, match="no point tried lies inside"):
+        separated((Load((load,)),), question(v.tp), (claim,), "made up")
 
 
 # Values.
@@ -143,10 +145,11 @@ def test_no_stages_will_do_where_the_bound_is_not_positive() -> None:
 def test_the_strictest_of_bounds_that_face_one_way() -> None:
     at = threshold(fsdp_tensor, v.B / v.N).on(chip("tpu-v5p"), F=28672, M_X=2, M_Y=1).quantity
     sides = [Side(way, at * n) for way, n in ((">=", 1), (">=", 3), (">=", 2))]
-    assert Answered(v.B / v.N, tuple(sides)).quantity.value == 3 * at.value
+    asked = v.B / v.N
+    assert Answer(asked, tuple(sides), DEFAULT, {}).quantity.value == 3 * at.value
     below = [Side("<=", side.quantity) for side in sides]
-    assert Answered(v.B / v.N, tuple(below)).quantity.value == at.value
-    both = Answered(v.B / v.N, (*sides, *below))
+    assert Answer(asked, tuple(below), DEFAULT, {}).quantity.value == at.value
+    both = Answer(asked, (*sides, *below), DEFAULT, {})
     assert (both.low.value, both.high.value) == (3 * at.value, at.value)
     with pytest.raises(DeriveError, match="bounded on both sides"):
         _ = both.quantity
@@ -155,7 +158,7 @@ def test_the_strictest_of_bounds_that_face_one_way() -> None:
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_the_profile_does_not_depend_on_how_many_corrections_are_on(name: str) -> None:
     for base in (NOTEBOOK, DEFAULT):
-        made = StepAssumptions(base.corrections ^ {name})
+        made = assume(corrections=base.corrections ^ {name})
         wanted = None if "exact_parameters" in made.corrections else "notebook"
         assert made.profile == wanted
 
@@ -172,10 +175,10 @@ def test_the_step_model_takes_the_name_of_its_assumptions() -> None:
 def test_a_bound_on_what_is_whole_holds_as_it_is_printed(share: str, stages: int) -> None:
     least = threshold(pipeline_bubble, v.n_mb).on(pp=stages, epsilon=share)
     if least.value > 1:
-        shown = int(bounded_text(least.sides[0]).split()[0].replace(",", ""))
+        shown = int(least.sides[0].text.split()[0].replace(",", ""))
         assert shown == -(-least.value.p // least.value.q)
     else:
         assert least.notes == ("with these values one micro-batch is enough",)
     most = threshold(batch_feed, v.N).on(tp=4, cp=2, pp=stages, B_seq=512, epsilon=share)
-    shown = int(bounded_text(most.sides[0]).split()[0].replace(",", ""))
+    shown = int(most.sides[0].text.split()[0].replace(",", ""))
     assert shown == most.value.p // most.value.q

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import sympy as sp
-from derive.solve.limit import LimitThreshold
 
 from derive import chip, model
-from derive.cost.assumptions import NOTEBOOK, Assumptions, step_assumptions
+from derive.cost.assumptions import NOTEBOOK, assume, step_assumptions
 from derive.cost.limits import (
     LIMITS,
     Limit,
@@ -28,7 +27,7 @@ from derive.notation.errors import DeriveError, NotClosedForm, ProofError, Unkno
 from derive.notation.tex import tex
 from derive.notation.units import expect_unit
 from derive.solve.derivation import prove, steps
-from derive.solve.threshold import threshold
+from derive.solve.threshold import Threshold, threshold
 
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
 SETS = (
@@ -107,7 +106,7 @@ def test_the_cards_that_a_batch_can_feed() -> None:
 
 
 def test_the_ratio_that_the_tensor_degree_rests_on() -> None:
-    load = tensor_share.load(NOTEBOOK, False)
+    load = tensor_share.load(assume(NOTEBOOK, form="exact"))
     law = 8 * (v.tp - 1) * v.D * v.e * v.C * v.eta / (v.W_tp * v.f_L)
     assert sp.cancel(load * v.epsilon / law) == 1
     bound = threshold(tensor_share, v.tp, "notebook").closed_form
@@ -120,7 +119,7 @@ def test_the_ratio_that_the_tensor_degree_rests_on() -> None:
 @pytest.mark.parametrize("exact", [False, True])
 def test_the_derivation_is_proved(name: str, text: str, exact: bool) -> None:
     of = LIMITS[name]
-    load = of.load(step_assumptions(text), not exact)
+    load = of.load(assume(text, form="exact" if exact else "large-n"))
     expect_unit(load, units.one, v.unit_of_symbol, name)
     found = threshold(of, of.asked, text, exact=exact)
     assert found.load == load and not found.closed_form.atoms(sp.Float)
@@ -264,7 +263,7 @@ def test_a_limit_is_no_text(of: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "more", "told"),
     [
-        (("contxt_ring", v.T_r), {}, "did you mean context_ring?"),
+        (("contxt_ring", v.T_r), {}, "did you mean context_ring"),
         (("fdsp", v.T_r), {}, "did you mean fsdp"),
         ((5, v.T_r), {}, "expected a strategy such as fsdp"),
         ((context_ring, "T_r"), {}, "no quotes"),
@@ -277,11 +276,16 @@ def test_a_limit_is_no_text(of: str) -> None:
         ),
         ((tensor_share, v.D), {}, "tensor_share: D has no readable closed form: the condition is"),
         ((context_ring, v.T_r, "notbook"), {}, "did you mean notebook?"),
-        ((context_ring, v.T_r, Assumptions()), {}, "expected step assumptions such as"),
+        (
+            (context_ring, v.T_r, assume(overlap="serial")),
+            {},
+            "overlap plays no part in context_ring",
+        ),
+        ((context_ring, v.T_r, 3), {}, "expected layer or step assumptions such as"),
         ((context_ring, v.T_r), {"exact": "yes"}, "True or False"),
         ((context_ring, v.T_r), {"overlap": "serial"}, "overlap plays no part in context_ring"),
         ((context_ring, v.T_r), {"fixed": [v.X]}, "fixed plays no part in context_ring"),
-        ((fsdp, v.B / v.X, NOTEBOOK), {}, "fsdp: expected Assumptions"),
+        ((fsdp, v.B / v.X, NOTEBOOK), {}, "the set notebook plays no part in fsdp"),
     ],
 )
 def test_refused(asked: tuple[Any, ...], more: dict[str, Any], told: str) -> None:
@@ -312,4 +316,4 @@ def test_the_kinds_of_error() -> None:
         threshold(context_ring, v.V)
     with pytest.raises(NotClosedForm):
         threshold(batch_feed, v.pp, "notebook", exact=True)
-    assert isinstance(threshold(context_ring, v.T_r), LimitThreshold)
+    assert isinstance(threshold(context_ring, v.T_r), Threshold)

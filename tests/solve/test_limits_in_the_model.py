@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 import sympy as sp
-from derive.solve.limit import LINKS
-from derive.solve.limit_values import given_values
 
 from derive import chip, model
-from derive.cost.assumptions import NOTEBOOK, step_assumptions
+from derive.cost.assumptions import NOTEBOOK, assume, step_assumptions
 from derive.cost.limits import (
     LIMITS,
+    LINKS,
     Limit,
     batch_feed,
     context_ring,
@@ -27,6 +26,7 @@ from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.errors import NotClosedForm, UnknownName
 from derive.solve.threshold import threshold
+from derive.solve.values import values_for
 
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
 SETS = ("notebook", "default", "default-two_level", "notebook+ring_tensor+gradient_bytes")
@@ -45,7 +45,7 @@ def whole(
     """Every intermediate and part of the step model, with `held` in place of their definitions."""
     of = step_model(step_assumptions(text))
     degrees = {s: sp.Rational(x.numerator, x.denominator) for s, x in DEGREES.items()}
-    facts = given_values((H100, LLAMA), {}, of.assumptions)
+    facts = values_for(context_ring.requirement(of.assumptions), (H100, LLAMA), {})
     found: dict[Any, sp.Expr] = {s: q.value for s, q in facts.items()}
     found |= {v.T: SEQUENCE, **MODEL, **degrees, **changed}
     for term in of.definitions:
@@ -84,8 +84,10 @@ def test_the_bubble_is_its_share_of_the_step_from_that_many_on(text: str) -> Non
 def test_tensor_communication_is_its_share_up_to_that_degree(text: str) -> None:
     at = bound(tensor_share, text)
     assert 1 < at < 8  # inside a node, where the answer takes the link of a node
+    node = H100.quantity("scaleup").value
     for degree, less in ((at * ALL_BUT_ONE, True), (at, True), (at / ALL_BUT_ONE, False)):
-        made = whole(text, {v.tp: degree}, PLAIN)
+        # No group of a fractional degree fits a node: the link is held, as the answer says.
+        made = whole(text, {v.tp: degree}, {**PLAIN, v.W_tp: node})
         layers = made[v.n_mb] * made[v.L_p] * made[v.f_L] * made[v.t_1]
         assert bool(made["tp"] / layers <= MODEL[v.epsilon]) is less
 
@@ -97,7 +99,7 @@ def test_the_gradients_are_hidden_from_that_length_on(text: str) -> None:
     held = {**PLAIN, v.f_A: sp.S.Zero}
     if "largest_stage" not in step_assumptions(text):
         share = step_model(NOTEBOOK).term("f_L").expr.xreplace({v.f_A: sp.S.Zero, v.V: sp.S.Zero})
-        facts = given_values((H100, LLAMA), {}, NOTEBOOK)
+        facts = values_for(context_ring.requirement(NOTEBOOK), (H100, LLAMA), {})
         held[v.f_L] = share.xreplace({s: q.value for s, q in facts.items()})
     for tokens, exposed in ((at * ALL_BUT_ONE, True), (at, False), (at / ALL_BUT_ONE, False)):
         made = whole(text, {v.T: tokens * 2}, held)
@@ -141,7 +143,7 @@ def some_values(text: str, draw: random.Random) -> dict[sp.Symbol, sp.Expr]:
 def load_at(of: Limit, text: str, large: bool, given: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
     """The declared load with every intermediate worked out anew from what is given."""
     made = model_at(text, given)
-    load = of.load(step_model(text).assumptions, large)
+    load = of.load(assume(text, form="large-n" if large else "exact"))
     return load.xreplace(made).doit()
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import sympy as sp
-from derive.solve.conditions import conditions, pass_terms
 from loads_by_hand import QUESTIONS
 
 import derive.solve
-from derive.cost.assumptions import BYTES, Assumptions
-from derive.cost.network import ring_seconds, seconds
+from derive.cost.assumptions import BYTES, CHOICES, Assumptions
+from derive.cost.load import compute_bound, timed_passes
+from derive.cost.network import link_seconds, network_of, seconds
 from derive.cost.strategies import STRATEGIES, Strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
@@ -45,13 +45,13 @@ def check(expr: sp.Basic, where: object) -> None:
 def test_thresholds_and_conditions_are_exact(name: str) -> None:
     strategy = STRATEGIES[name]
     for assumptions in ASSUMPTIONS:
-        for condition in conditions(strategy, assumptions):
-            check(condition.load, name)
-        for cost in pass_terms(strategy, assumptions):
+        for load in compute_bound(strategy, assumptions).loads:
+            check(load.total, name)
+        for cost in timed_passes(strategy, assumptions):
             check(cost.seconds, name)
-            for term in cost.terms:
-                check(term.seconds, name)
-                check(term.load, name)
+            for traffic in cost.traffic:
+                check(traffic.seconds, name)
+                check(traffic.load, name)
         for asked in (*QUESTIONS[name], v.P, v.M_hbm):
             for expr in answered(strategy, asked, assumptions):
                 check(expr, (name, asked))
@@ -65,7 +65,7 @@ def answered(strategy: Strategy, asked: sp.Expr, assumptions: Assumptions) -> It
         return
     yield from (bound.expr for bound in found.bounds)
     yield from found.relations
-    yield from found.provided
+    yield from (relation.lhs for relation in found.provided)
     yield from (split.at for split in found.splits)
 
 
@@ -87,15 +87,19 @@ def test_optima_are_exact() -> None:
 
 def test_costs_and_constants_are_exact() -> None:
     for strategy in STRATEGIES.values():
+        mesh = tuple(axis.name for axis in strategy.mesh)
         for cost in strategy.passes():
             check(cost.flops, strategy.name)
-            for move in cost.moves:
-                for exact, wrap in product((True, False), repeat=2):
-                    check(seconds(move, exact=exact, wrap=wrap), strategy.name)
+            for move, exact, wrap in product(cost.moves, (True, False), (True, False)):
+                check(seconds(move, exact=exact, wrap=wrap), strategy.name)
+                for name in CHOICES["network"]:
+                    for time in link_seconds(move, network_of(str(name), mesh), exact).values():
+                        check(time, (name, move))
     for precision in (*BYTES, "any"):
-        for value in Assumptions(precision=precision).constants.values():
+        for value in Assumptions(precision=precision).elements.values():
             check(value, precision)
-    check(ring_seconds("all_to_all", v.B, (v.X, v.Y), hop_latency=v.t_hop), "ring")
+    for value in Assumptions().constants.values():
+        check(value, "constants")
 
 
 FORBIDDEN = {"sympify", "parse_expr", "subs", "eval", "exec", "S", "nsimplify", "lambdastr"}

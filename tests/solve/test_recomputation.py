@@ -7,10 +7,10 @@ from itertools import chain, combinations
 
 import pytest
 import sympy as sp
+from derive.cost.terms import Term
 
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.cost.memory import memory, recomputed_layers
-from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import ProofError, UnknownName
 from derive.solve import recomputation as module
@@ -171,7 +171,7 @@ def test_whole_numbers_that_reach_a_number_are_those_that_reach_its_ceiling():
 
 def test_the_first_stage_is_the_one_with_micro_batches_in_flight():
     for step in recomputation("notebook+logits")[:-1]:
-        assert step.claim.has(v.n_fly) is (step.stage == "first")
+        assert step.claim.has(v.n_fly) is (step.part == ("first",))
 
 
 @pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)

@@ -20,7 +20,13 @@ from loads_by_hand import (
 )  # fmt: skip
 
 from derive.cost.assumptions import Assumptions
-from derive.cost.strategies import Strategy, cross_pod, data_parallel, fsdp_tensor
+from derive.cost.strategies import (
+    Strategy,
+    cross_pod,
+    data_parallel,
+    fsdp_tensor,
+    sequence_parallel,
+)
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.solve.threshold import Threshold, threshold
@@ -55,7 +61,7 @@ def every_assumption(strategy: Strategy) -> list[Assumptions]:
 def numbers(found: Threshold, point: Point) -> tuple[float | None, float | None, float]:
     """The largest lower bound, the smallest upper one, and the largest of what is provided."""
     full = point | {v.alpha: point[v.C] / point[v.W]}
-    provided = [float(p.xreplace(full)) for p in found.provided]
+    provided = [float(p.lhs.xreplace(full)) for p in found.provided]
     if max(provided, default=0.0) > 1:
         return None, None, max(provided)
     low = [float(b.expr.xreplace(full)) for b in found.bounds if b.direction == ">="]
@@ -102,7 +108,7 @@ def test_a_bound_separates(strategy: Strategy, asked: sp.Expr, mesh: str) -> Non
 
 def compare(found: Threshold, assumptions: Assumptions, point: Point, mesh: str) -> bool:
     """Assert the bounds of a threshold at one point; whether there was a bound to assert."""
-    strategy, asked = found.strategy, found.question.expr
+    strategy, asked = found.subject, found.question.expr
     where = (found, assumptions, point)
 
     def ratio(value: float) -> float:
@@ -137,6 +143,9 @@ def expected_refusal(
     no_backward = strategy.name == "weight_reads" and assumptions.passes == "backward"
     if backward_only or no_backward:
         return "communicates nothing" in str(error)
+    unlike = assumptions.passes == "forward" or assumptions.overlap == "serial"
+    if strategy is sequence_parallel and unlike:  # forward its weights move nowhere
+        return isinstance(error, NotClosedForm) or "does not involve B/X" in str(error)
     exact = assumptions.form == "exact"
     two_sums = assumptions.passes == "each" and assumptions.gradients != "same"
     return isinstance(error, NotClosedForm) and (
@@ -147,5 +156,5 @@ def expected_refusal(
 def test_a_share_of_bytes_is_not_taken_for_granted() -> None:
     """The table of bytes above is the one that the assumptions use."""
     for precision, size in BYTES.items():
-        constants = Assumptions(precision=precision).constants
+        constants = Assumptions(precision=precision).elements
         assert (constants[v.fma], constants[v.e], constants[v.e_g]) == (2, size, size)

@@ -45,7 +45,7 @@ class Rule:
         return bool(names & {*kinds}) or (state and "optimizer" in kinds)
 
 
-def rules_of(text: str) -> tuple[Rule, ...]:
+def rules_of(text: object) -> tuple[Rule, ...]:
     """The rules of a line, parted by spaces. Raises ShardingError for what is no rule."""
     if not isinstance(text, str):
         raise ShardingError(f"expected a layout such as B:X D:X, found {quoted(text)}")

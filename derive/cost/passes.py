@@ -72,17 +72,17 @@ def program(block: Block, keep: str = "activations", fused: bool = True) -> Prog
     update: list[Operation] = []
     for name in block.parameters:
         update += reshard(block.state_of(name), block[name].layout, e, critical=False)
-
-    def cost(name: str, steps: Sequence[Operation]) -> PassCost:
-        return pass_of(name, _scheduled(steps, block), block.same_length)
-
     return Program(
         block,
-        cost("forward", forward.program),
-        cost("backward", backward.program),
-        cost("update", update),
+        _cost("forward", forward.program, block),
+        _cost("backward", backward.program, block),
+        _cost("update", update, block),
         tuple(backward.saved()),
     )
+
+
+def _cost(name: str, steps: Sequence[Operation], block: Block) -> PassCost:
+    return pass_of(name, _scheduled(steps, block), block.same_length)
 
 
 def passes(block: Block, keep: str = "activations") -> tuple[PassCost, PassCost]:

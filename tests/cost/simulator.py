@@ -49,8 +49,9 @@ class Mesh:
         """Where the axes that the mesh has stand in it."""
         return tuple(self.axes.index(axis) for axis in axes if axis in self.sizes)
 
-    def rank(self, device: Device, axes: tuple[str, ...]) -> int:
-        """A device's number along `axes`, the first one outermost."""
+    def rank(self, device: Device | np.ndarray, axes: tuple[str, ...]) -> int:
+        """A device's number along `axes`, the first one outermost; of many, given as arrays of
+        their coordinates, all their numbers."""
         number = 0
         for place in self.places(axes):
             number = number * self.shape[place] + device[place]
@@ -245,18 +246,23 @@ class Machine:
         """What each device keeps; an error where it would need what it does not hold."""
         shards = self.held(op.before, whole=False)
         shape = self.values[op.before.name.partition("+")[0]].shape
-        made = []
-        for device in np.ndindex(self.mesh.shape):
-            have = self.mesh.block(op.before.layout, shape, device)
-            want = self.mesh.block(op.after.layout, shape, device)
-            for h, w in zip(have, want, strict=True):
-                if w.start < h.start or w.stop > h.stop:
-                    raise SimulationError(f"device {device} cannot slice {op.before} to {op.after}")
-            local = [
-                slice(w.start - h.start, w.stop - h.start) for h, w in zip(have, want, strict=True)
-            ]
-            made.append(shards[device][tuple(local)])
-        return np.stack(made).reshape(*self.mesh.shape, *made[0].shape)
+        mesh, lead = self.mesh, len(self.mesh.shape)
+        devices = np.indices(mesh.shape)
+        layouts = zip(op.before.layout, op.after.layout, shape, strict=True)
+        for place, (have, want, size) in enumerate(layouts):
+            if have == want:
+                continue
+            held, kept = size // mesh.size(have), size // mesh.size(want)
+            start = mesh.rank(devices, want) * kept - mesh.rank(devices, have) * held
+            if np.min(start) < 0 or np.max(start) + kept > held:
+                raise SimulationError(f"a device cannot slice {op.before} to {op.after}")
+            where = np.broadcast_to(start, mesh.shape)[..., None] + np.arange(kept)
+            ones = [1] * len(shape)
+            ones[place] = kept
+            shards = np.take_along_axis(
+                shards, where.reshape(*mesh.shape, *ones), axis=lead + place
+            )
+        return shards
 
     def move(self, op: Moved) -> tuple[np.ndarray, tuple[str, ...]]:
         """Run one collective in every group of its axes; also the axes that are still to reduce."""

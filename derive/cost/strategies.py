@@ -14,7 +14,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions
-from derive.cost.block import Block, gated
+from derive.cost.block import Block, FunctionLine, ProductLine, gated
 from derive.cost.layout import spread
 from derive.cost.passes import program
 from derive.cost.program import Move, PassCost, Saved, degree
@@ -79,6 +79,19 @@ class Strategy:
                 f"is none: {way}"
             )
         return self.gate
+
+    def stated(self, assumptions: Assumptions, *, memory: bool = False) -> dict[str, str]:
+        """The assumptions by name, each with a phrase: those of a gate only where there can be one,
+        and those that the block declares, of masks and fused kernels."""
+        told = assumptions.stated(memory=memory)
+        if self.gate is None:
+            del told["gated"]
+        lines = self.block.lines if self.block is not None else ()
+        if any(isinstance(line, ProductLine) and 0 < line.share < 1 for line in lines):
+            told["causal"] = "causal: a mask leaves out half of the scores and of their products"
+        if any(isinstance(line, FunctionLine) and line.fused for line in lines):
+            told["kernels"] = "fused: what a fused kernel makes is made again, not kept"
+        return told
 
     @property
     def mesh(self) -> tuple[sp.Symbol, ...]:

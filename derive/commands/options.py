@@ -11,7 +11,6 @@ import sympy as sp
 from derive.commands.inputs import set_values
 from derive.cost.assumptions import Assumptions, assume
 from derive.cost.limits import LIMITS, Limit
-from derive.cost.reader import block
 from derive.cost.strategies import STRATEGIES, Strategy, layer, strategy
 from derive.cost.transformer import BLOCKS
 from derive.notation import symbols as v
@@ -36,8 +35,7 @@ def strategy_of(text: str, options: Namespace) -> Strategy:
     layout, parameters = options.layout, options.parameters
     if "[" in text or text in BLOCKS:
         names = parameters and [name.strip() for name in parameters.split(",")]
-        plain = block(text, names) if "[" in text else BLOCKS[text]
-        return layer(plain, layout or "")
+        return layer(text, layout or "", parameters=names)
     named = strategy(text)
     for option, given in (("--layout", layout), ("--parameters", parameters)):
         if given is not None:

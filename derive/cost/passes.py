@@ -32,7 +32,7 @@ from derive.notation.symbols import e, e_32, find
 KEEP = ("activations", "none", "weights", "all")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A block's passes, and what the forward pass saves for the backward one.
 
@@ -50,6 +50,12 @@ class Program:
     def parameters(self) -> tuple[tuple[Tensor, sp.Expr], ...]:
         """Each parameter in its layout, and its elements on a device."""
         return tuple((self.block[n], elements(self.block[n])) for n in self.block.parameters)
+
+    def __repr__(self) -> str:
+        passes = [cost for cost in (self.forward, self.backward, self.update) if cost.program]
+        saved = ", ".join(map(repr, self.saved))
+        lines = [*repr(self.block).split("; "), *map(repr, passes), f"saved    {saved} bytes"]
+        return "\n".join(lines)
 
 
 def gradient(tensor: Tensor) -> Tensor:

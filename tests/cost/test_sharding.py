@@ -18,10 +18,10 @@ from derive.cost.passes import KEEP, passes, program
 from derive.cost.program import Move, Multiplied, PassCost
 from derive.cost.reader import block
 from derive.cost.stage import LAYOUT, laid_out
-from derive.cost.strategies import STRATEGIES
+from derive.cost.strategies import STRATEGIES, layer
 from derive.cost.transformer import LAYER, MLP
 from derive.notation import units
-from derive.notation.errors import ShardingError
+from derive.notation.errors import ShardingError, UnknownName
 from derive.notation.symbols import B, D, F, X, Y, e, e_g, fma, unit_of_symbol
 from derive.notation.units import unit_of
 
@@ -220,7 +220,7 @@ def test_rules_in_brackets_speak_of_what_they_name() -> None:
 def test_a_tensor_takes_the_first_rule_of_an_axis_it_does_not_have() -> None:
     assert str(spread(MLP, "F:X D:X").tensors[1]) == "W_in[D, F_X]"
     assert str(spread(MLP, "D:X F:X").tensors[1]) == "W_in[D_X, F]"
-    assert str(spread(MLP, "D:X D:Y D:X").tensors[1]) == "W_in[D_XY, F]"
+    assert str(spread(MLP, "D:X D:Y F:X").tensors[1]) == "W_in[D_XY, F]"
     typed = block("In[B_X, D] . W[D_Y, F] -> Out[B, F]")
     assert str(spread(typed, "D:X D:Y B:Z")) == "In[B_XZ, D_Y] . W[D_YX, F] -> Out[B_Z, F]"
 
@@ -323,3 +323,16 @@ def test_parts_of_a_gradient_are_waited_for_like_the_whole() -> None:
     parts = [m for m in program(block(text)).backward.moves if m.tensor.startswith("dY+")]
     assert [move.tensor for move in parts] == ["dY+0", "dY+1"]
     assert all(move.critical and not move.under for move in parts)
+
+
+def test_a_block_has_a_name_where_a_layer_is_asked_for() -> None:
+    assert layer("mlp", "B:X D:X").block == layer(MLP, "B:X D:X").block
+    assert layer("mlp", "B:X").gate is not None
+    with pytest.raises(UnknownName, match="unknown block 'mpl'; did you mean mlp"):
+        layer("mpl", "B:X")
+
+
+def test_a_program_is_shown_line_by_line() -> None:
+    lines = repr(program(spread(MLP, "B:X D:X"))).splitlines()
+    assert lines[0] == str(spread(MLP, "B:X D:X"))
+    assert [line.split()[0] for line in lines[1:]] == ["forward", "backward", "saved"]

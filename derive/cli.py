@@ -171,7 +171,8 @@ def _ask_parser(commands: Any) -> None:
     parser.add_argument(
         "strategy",
         metavar="STRATEGY",
-        help="such as fsdp_tensor, a sharding, or a limit of the step model such as context_ring",
+        help="such as fsdp_tensor, a sharding, a block such as layer with --layout, or a limit of a "
+        "training step such as context_ring",
     )
     parser.add_argument("question", metavar="QUESTION", help="a symbol or ratio: B/X, B/N, Y, N, F")
     _values(parser)
@@ -211,11 +212,14 @@ def _ask_parser(commands: Any) -> None:
 
 
 def _layer_parser(commands: Any) -> None:
-    parser = _command(commands, "layer", "FLOPs and moves of any sharding", _layer)
+    parser = _command(
+        commands, "layer", "FLOPs, moves and saved tensors of any block and layout", _layer
+    )
     parser.add_argument(
         "sharding",
         metavar="SHARDING",
-        help='"In[B_X, D] . W_in[D_X, F] . W_out[F, D_X] -> Out[B_X, D]" or a strategy',
+        help='"In[B_X, D] . W_in[D_X, F] . W_out[F, D_X] -> Out[B_X, D]", a strategy such as fsdp, '
+        "or a block such as layer with --layout",
     )
     _values(parser)
 
@@ -246,7 +250,7 @@ def _values(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--parameters", action=_Once, metavar="NAMES",
-        help="the tensors of a block that are parameters, if not those called W or W_...",
+        help="the parameters of a block that is written out, if not the tensors called W or W_...",
     )  # fmt: skip
     parser.add_argument(
         "--precision", action=_Once, help="bf16 (default), fp8, int8, fp4, fp32 or any"

@@ -55,6 +55,11 @@ class Bounded:
     subject: Subject
 
     @property
+    def symbol(self) -> sp.Symbol:
+        """What is asked for; of a ratio the symbol above the line."""
+        return self.question.main
+
+    @property
     def assumptions(self) -> Assumptions:
         return self.requirement.assumptions
 
@@ -159,12 +164,12 @@ class Answer:
     @property
     def binding(self) -> Side:
         """The strictest bound; raises DeriveError where bounds face both ways, or there is none."""
-        directions = {side.direction for side in self.sides}
-        if len(directions) > 1:
+        facing = list(strictest(self.sides).values())
+        if len(facing) > 1:
             raise DeriveError(f"{self.asked} is bounded on both sides; ask for .low and .high")
-        if not self.sides:
+        if not facing:
             raise DeriveError(f"{self.asked}: {'; '.join(self.notes) or 'there is no bound'}")
-        return strictest(self.sides)
+        return facing[0]
 
     @property
     def quantity(self) -> Quantity:
@@ -187,10 +192,10 @@ class Answer:
         return self._facing("<=")
 
     def _facing(self, direction: str) -> Quantity:
-        facing = [side for side in self.sides if side.direction == direction]
-        if not facing:
+        facing = strictest(self.sides)
+        if direction not in facing:
             raise DeriveError(f"{self.asked} has no bound {direction}")
-        return strictest(facing).quantity
+        return facing[direction].quantity
 
     def __float__(self) -> float:
         return float(self.value)
@@ -247,10 +252,14 @@ def holds(relation: sp.Rel, quantity: Quantity) -> bool:
     return bool(value < 1 if isinstance(relation, sp.StrictLessThan) else value <= 1)
 
 
-def strictest(sides: Sequence[Side]) -> Side:
-    """Of bounds that face one way, the one that the others follow from."""
-    pick = max if sides[0].direction == ">=" else min
-    return pick(sides, key=lambda side: side.quantity.value)
+def strictest(sides: Sequence[Side]) -> dict[str, Side]:
+    """Of the bounds of each direction, the one that the others follow from."""
+    facing = {way: [s for s in sides if s.direction == way] for way in (">=", "<=", "=")}
+    return {
+        way: (max if way == ">=" else min)(those, key=lambda side: side.quantity.value)
+        for way, those in facing.items()
+        if those
+    }
 
 
 def input_lines(quantities: Sequence[Quantity]) -> list[str]:

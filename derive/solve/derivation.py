@@ -21,9 +21,9 @@ from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
+from derive.solve.optimum import Balance
 from derive.solve.proof import AtSplit, BestSplit, Check, MeshProduct, Same, Separation, Times
 from derive.solve.question import Subject
-from derive.solve.split import Split
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
 TIMES: Mapping[str, sp.Symbol] = MappingProxyType(
@@ -249,7 +249,7 @@ def _split_steps(given: Threshold, free: sp.Symbol) -> list[Step]:
     return listed
 
 
-def _load_at_split(given: Threshold, split: Split) -> sp.Expr:
+def _load_at_split(given: Threshold, split: Balance) -> sp.Expr:
     """The load at the best split: the sum, or the first of equals."""
     in_terms = {v.C: v.alpha * v.W}
     at = {split.symbol: split.at.xreplace(in_terms)}

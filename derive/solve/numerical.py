@@ -21,7 +21,6 @@ from derive.solve.links import link_notes, suited
 from derive.solve.question import (
     Subject,
     at_value,
-    least,
     mesh_in_terms_of_chips,
     put_through,
     question,
@@ -31,6 +30,7 @@ from derive.solve.values import Giver, Values, filled, values_for
 
 LEAST, LARGEST = 1e-15, 1e30
 DIGITS = 12
+SEARCHES = 100  # enough for every digit of a float
 
 
 def numerical(
@@ -127,3 +127,17 @@ def _crossing(load: Callable[[float], float], asked: str) -> tuple[str, float]:
 def _is_bound(load: Callable[[float], float], at: float) -> bool:
     value = load(exp(at))
     return isfinite(value) and value <= 1
+
+
+def least(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least value between two arguments of a function that is convex in the logarithm of its
+    argument, as loads are in a split."""
+    left, right = log(low), max(log(high), log(low))
+    ratio = (5**0.5 - 1) / 2
+    for _ in range(SEARCHES):
+        inner = [right - ratio * (right - left), left + ratio * (right - left)]
+        if function(exp(inner[0])) <= function(exp(inner[1])):
+            right = inner[1]
+        else:
+            left = inner[0]
+    return function(exp((left + right) / 2))

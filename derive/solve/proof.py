@@ -20,7 +20,8 @@ from derive.cost.load import Given, Load
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
-from derive.solve.question import Question, at_value, least
+from derive.solve.numerical import least
+from derive.solve.question import Question, at_value
 
 SEED = 20_240_229
 POINTS = 12

@@ -7,9 +7,8 @@ through N depends on what the question and the caller hold fixed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import exp, log
 
 import sympy as sp
 
@@ -23,7 +22,6 @@ from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, quot
 from derive.notation.units import Unit, chip, one, way
 
 Subject = Strategy | Limit | Requirement
-SEARCHES = 100  # enough for every digit of a float
 STATE = {v.P, v.M_hbm, v.s_P}
 
 
@@ -188,17 +186,3 @@ def at_value(loads: Iterable[Load], asked: Question, given: Given, value: sp.Exp
     """The loads where the question has a value and the mesh follows from the chips."""
     put = {asked.main: value / asked.rest}
     return [load.total.xreplace(put).xreplace(dict(given)).xreplace(put) for load in loads]
-
-
-def least(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least value between two arguments of a function that is convex in the logarithm of its
-    argument, as loads are in a split."""
-    left, right = log(low), max(log(high), log(low))
-    ratio = (5**0.5 - 1) / 2
-    for _ in range(SEARCHES):
-        inner = [right - ratio * (right - left), left + ratio * (right - left)]
-        if function(exp(inner[0])) <= function(exp(inner[1])):
-            right = inner[1]
-        else:
-            left = inner[0]
-    return function(exp((left + right) / 2))

@@ -16,12 +16,12 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated
-from derive.solve.answer import Answer, Bound, Bounded, Side, holds
+from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
 from derive.solve.links import link_notes, other_networks
+from derive.solve.optimum import Balance, Held, held
 from derive.solve.powers import Range, solved, turned
 from derive.solve.proof import separated
 from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
-from derive.solve.split import Held, Split, held
 from derive.solve.values import Filled, Giver, Values, filled, values_for
 
 
@@ -36,14 +36,9 @@ class Threshold(Bounded):
 
     state: Held
     provided: tuple[sp.Rel, ...] = ()
-    splits: tuple[Split, ...] = ()
+    splits: tuple[Balance, ...] = ()
     fixed: tuple[sp.Symbol, ...] = ()
     mesh: tuple[tuple[sp.Symbol, sp.Expr], ...] = ()
-
-    @property
-    def symbol(self) -> sp.Symbol:
-        """The symbol that is bounded, of a ratio the one above the line."""
-        return self.question.main
 
     @property
     def direction(self) -> str:
@@ -145,7 +140,7 @@ class Threshold(Bounded):
                 answer = self.under(other).on(*givers, **values)
             except DeriveError:  # no closed form there, or a value that only it needs
                 continue
-            told = " and ".join(f"{s.direction} {s.text}" for s in _binding(answer.sides))
+            told = " and ".join(f"{s.direction} {s.text}" for s in strictest(answer.sides).values())
             if told:
                 asked = tex.text(self.question.expr)
                 yield f"{words}: {asked} {told} (network {other.network})"
@@ -270,7 +265,7 @@ def _threshold(
     if need.definitions:
         bounds = [replace(bound, expr=_shorter(bound.expr)) for bound in bounds]
         provided = []
-    tightest = _strictest(bounds)
+    tightest = _without_implied(bounds)
     bounded = Threshold(
         what,
         tightest,
@@ -336,7 +331,7 @@ def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     return expr if v.W in changed.free_symbols else changed
 
 
-def _strictest(bounds: list[Bound]) -> tuple[Bound, ...]:
+def _without_implied(bounds: list[Bound]) -> tuple[Bound, ...]:
     """The bounds without those that another one of the same direction implies."""
     kept: list[Bound] = []
     for new in bounds:
@@ -354,14 +349,6 @@ def _implies(strong: Bound, weak: Bound) -> bool:
     if not isinstance(ratio, sp.Rational):
         return False
     return bool(ratio >= 1 if strong.direction == ">=" else ratio <= 1)
-
-
-def _binding(sides: tuple[Side, ...]) -> Iterator[Side]:
-    """The strictest side of each direction."""
-    for direction, pick in ((">=", max), ("<=", min)):
-        facing = [side for side in sides if side.direction == direction]
-        if facing:
-            yield pick(facing, key=lambda side: side.quantity.value)
 
 
 def _no_closed_form(need: Requirement, what: Question, load: Load) -> NotClosedForm:

@@ -68,7 +68,7 @@ def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
 
     def step(kind: str, words: str, claim: sp.Rel, stage: str = "") -> Step:
         name = f"recomputed layers under {assumptions.name}"
-        return Step(kind, words, claim, Recomputed(kind, assumptions, stage), name, (stage,))
+        return Step(kind, words, claim, Recomputed(kind, assumptions, stage), name)
 
     listed: list[Step] = []
     for stage, size in every.items():

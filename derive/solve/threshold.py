@@ -20,7 +20,7 @@ from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
 from derive.solve.links import link_notes, other_networks
 from derive.solve.optimum import Balance, Held, held
 from derive.solve.powers import Range, solved, turned
-from derive.solve.proof import separated
+from derive.solve.proof import Separation
 from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
 from derive.solve.values import Filled, Giver, Values, filled, values_for
 
@@ -294,9 +294,8 @@ def _check_direction(bounded: Threshold) -> None:
     if len(bounded.bounds) != 1:
         raise refusal
     try:
-        separated(
-            bounded.state.loads, bounded.question, bounded.relations, bounded.requirement.name
-        )
+        check = Separation(bounded.state.loads, bounded.question)
+        check.proved(bounded.relations, bounded.requirement.name)
     except ProofError:
         raise refusal from None
 

@@ -22,7 +22,7 @@ from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import link_notes
 from derive.solve.powers import coefficients
 from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
-from derive.solve.values import Giver, values_for
+from derive.solve.values import Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
 
@@ -174,7 +174,7 @@ class Optimum(Bounded):
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number, with a chip, a model, and values by symbol name; real-valued, not rounded."""
         here = self.suited(*givers, **values)
-        full = here.filled(values_for(here.requirement, givers, values)).checked()
+        full = here.filled(givers, values).checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         side = Side("=", number, here.passes, here.split.links)

@@ -196,8 +196,7 @@ def _splits(
         first = chips // last
         if splits == "powers_of_two":
             first = 1 << (first.bit_length() - 1)
-        pairs = ((names[0], first), (names[1], last)) if len(names) == 2 else ((names[0], first),)
-        yield Cut(pairs)
+        yield Cut(tuple(zip(names, (first, last), strict=False)))
 
 
 def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:

@@ -174,7 +174,7 @@ def _steps_to_loads(given: Threshold) -> Iterator[Step]:
     yield from _implied_steps(given, given.subject, binding)
     for symbol, degree in given.state.given:
         words = f"The mesh axes multiply to the chips, so {symbol} follows"
-        yield Step("mesh", words, _equation(symbol, degree), MeshProduct(need.chips), need.name)
+        yield Step("mesh", words, _equal(symbol, degree), MeshProduct(need.chips), need.name)
     yield from _split_steps(given)
 
 
@@ -182,10 +182,10 @@ def _pass_steps(given: Threshold, cost: TimedPass) -> Iterator[Step]:
     """The times of a pass and the loads that they make."""
     name = given.requirement.name
     words = f"A chip computes its share of the {cost.name} pass in"
-    yield Step("computation", words, _equation(v.T_math, cost.seconds), _times(cost), name)
+    yield Step("computation", words, _equal(v.T_math, cost.seconds), _times(cost), name)
     for traffic in cost.traffic:
         words = f"Over {_link(traffic.link)} it {_listed(traffic.moves)}, in"
-        claim = _equation(time_of(traffic.link), traffic.seconds)
+        claim = _equal(time_of(traffic.link), traffic.seconds)
         yield Step("communication", words, claim, _times(cost, traffic), name)
     for traffic in cost.traffic:
         share = f"the time over {_link(traffic.link)} is this share of the computation"
@@ -227,8 +227,8 @@ def _split_steps(given: Threshold) -> Iterator[Step]:
         )
         loads = tuple(load.xreplace(dict(ALPHA)) for load in split.loads)
         check = BestSplit(free, loads, split.summed)
-        yield Step("split", why, _equation(free, split.at), check, name)
-        claim = _equation(v.T_comms / v.T_math, _load_at_split(given, split))
+        yield Step("split", why, _equal(free, split.at), check, name)
+        claim = _equal(v.T_comms / v.T_math, _load_at_split(given, split))
         at = {free: split.at.xreplace(dict(ALPHA))}
         here = AtSplit(tuple(load.xreplace(at) for load in loads), split.summed)
         yield Step("best", there, claim, here, name)
@@ -292,10 +292,10 @@ def _sentence(claim: str) -> str:
 
 
 def _share(traffic: Traffic, share: sp.Expr) -> sp.Rel:
-    return _equation(time_of(traffic.link) / v.T_math, share)
+    return _equal(time_of(traffic.link) / v.T_math, share)
 
 
-def _equation(left: sp.Expr, right: sp.Expr) -> sp.Rel:
+def _equal(left: sp.Expr, right: sp.Expr) -> sp.Rel:
     # Unevaluated: SymPy would try to decide the equation, which takes longer than to prove it.
     return sp.Eq(left, right, evaluate=False)
 

@@ -225,7 +225,7 @@ def threshold(
     need = requirement(subject, what, assumptions, tuple(fixed), **changes)
     if isinstance(subject, Limit):
         what = _defined(need, what)
-    return _threshold(subject, need, what, tuple(fixed))
+    return _bounded_by(subject, need, what, tuple(fixed))
 
 
 def _defined(need: Requirement, what: Question) -> Question:
@@ -239,7 +239,7 @@ def _defined(need: Requirement, what: Question) -> Question:
 
 
 @lru_cache(maxsize=512)
-def _threshold(
+def _bounded_by(
     subject: Subject, need: Requirement, what: Question, fixed: tuple[sp.Symbol, ...]
 ) -> Threshold:
     need = put_through(need, what)

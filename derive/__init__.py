@@ -66,14 +66,14 @@ if TYPE_CHECKING:
     from derive.solve.derivation import prove as prove
     from derive.solve.derivation import steps as steps
     from derive.solve.evaluate import evaluate as evaluate
+    from derive.solve.feasible import dividing_below as dividing_below
     from derive.solve.feasible import feasible as feasible
+    from derive.solve.feasible import multiple_below as multiple_below
+    from derive.solve.feasible import nearest_power_of_two as nearest_power_of_two
+    from derive.solve.feasible import power_of_two_below as power_of_two_below
     from derive.solve.numerical import numerical as numerical
     from derive.solve.optimum import optimum as optimum
     from derive.solve.recomputation import recomputation as recomputation
-    from derive.solve.rounding import dividing_below as dividing_below
-    from derive.solve.rounding import multiple_below as multiple_below
-    from derive.solve.rounding import nearest_power_of_two as nearest_power_of_two
-    from derive.solve.rounding import power_of_two_below as power_of_two_below
     from derive.solve.threshold import threshold as threshold
 
 _HOME = {
@@ -102,13 +102,13 @@ _HOME = {
     "derive.plan.search": ("search",),
     "derive.plan.task": ("task",),
     "derive.solve.evaluate": ("evaluate",),
-    "derive.solve.feasible": ("feasible",),
+    "derive.solve.feasible": (
+        "dividing_below", "feasible", "multiple_below", "nearest_power_of_two",
+        "power_of_two_below",
+    ),
     "derive.solve.numerical": ("numerical",),
     "derive.solve.optimum": ("optimum",),
     "derive.solve.recomputation": ("recomputation",),
-    "derive.solve.rounding": (
-        "dividing_below", "multiple_below", "nearest_power_of_two", "power_of_two_below",
-    ),
     "derive.solve.derivation": ("prove", "steps"),
     "derive.solve.threshold": ("threshold",),
 }  # fmt: skip

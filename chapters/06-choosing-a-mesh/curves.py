@@ -10,8 +10,8 @@ from derive.book import Plot
 from derive.cost.strategies import Strategy, fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import Chip
 from derive.notation.symbols import M_X, M_Y, B, N, X, Y
+from derive.solve.optimum import held
 from derive.solve.question import question, requirement
-from derive.solve.split import held
 
 from .common import BOTH_CHIPS, chapter, llama, mixed_on, on
 from .tensor import eight

@@ -161,17 +161,17 @@ class Assumptions:
         layer: of weights and activations, of state per parameter, and of gradients."""
         values: dict[sp.Symbol, sp.Expr] = {v.fma: sp.Integer(FLOP_PER_MULTIPLY_ADD)}
         if self.precision != "any":
-            values[v.e] = _exact(BYTES[self.precision])
-            values[v.s_P] = _exact(BYTES[self.precision] + ADAM_MOMENTS_BYTES)
+            values[v.e] = sp.Rational(BYTES[self.precision])
+            values[v.s_P] = sp.Rational(BYTES[self.precision] + ADAM_MOMENTS_BYTES)
         gradients = self._gradients
-        values[v.e_g] = v.e if gradients == "any" else _exact(BYTES[gradients])
+        values[v.e_g] = v.e if gradients == "any" else sp.Rational(BYTES[gradients])
         return values
 
     @property
     def constants(self) -> dict[sp.Symbol, sp.Expr]:
         """The values of a step's constants: bytes, FLOP per multiply-add and stated shares."""
         bytes_of = self.elements
-        fp32 = _exact(BYTES["fp32"])
+        fp32 = sp.Rational(BYTES["fp32"])
         widened = "gradient_bytes" in self and self.gradients == "same"
         return {
             v.fma: bytes_of[v.fma],
@@ -281,10 +281,6 @@ def as_assumptions(value: object) -> Assumptions:
         what = 'layer or step assumptions such as "notebook"'
         raise DeriveError(f"expected {what}, found {quoted(value)}")
     return value
-
-
-def _exact(value: Fraction) -> sp.Rational:
-    return sp.Rational(value.numerator, value.denominator)
 
 
 def _refusal(name: str, value: object) -> str:

@@ -143,8 +143,8 @@ class Block:
     @cached_property
     def inputs(self) -> tuple[str, ...]:
         """The names of the activations that come in from outside, look-ups' rows included."""
-        made = {*self.results, *self.parameters}
-        return tuple(tensor.name for tensor in self.tensors if tensor.name not in made)
+        inner = {*self.results, *self.parameters}
+        return tuple(tensor.name for tensor in self.tensors if tensor.name not in inner)
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from derive.cost.assumptions import Assumptions
+from derive.cost.assumptions import CHOICES, Assumptions
 from derive.cost.network import CARDS, NODE, link_seconds, network_of
 from derive.cost.program import Move, PassCost
 from derive.cost.strategies import Strategy
@@ -23,7 +23,6 @@ from derive.notation.units import expect_unit, one
 
 CAPACITY = "memory"
 SHARED = {NODE, CARDS}
-TAKEN = ("overlap", "passes", "form", "keep", "gated", "precision", "gradients", "wrap", "network")
 Given = tuple[tuple[sp.Symbol, sp.Expr], ...]
 
 
@@ -75,8 +74,8 @@ class Requirement:
     def __and__(self, other: Requirement) -> Requirement:
         """Both; raises DeriveError where they do not rest on the same assumptions."""
         if self.assumptions != other.assumptions:
-            found = f"{self.assumptions!r} and {other.assumptions!r}"
-            raise DeriveError(f"{self.name} and {other.name} rest on other assumptions: {found}")
+            both = f"{self.assumptions!r} and {other.assumptions!r}"
+            raise DeriveError(f"{self.name} and {other.name} rest on other assumptions: {both}")
         larger = max((self, other), key=lambda one: len(one.mesh))
         return Requirement(
             f"{self.name} and {other.name}",
@@ -172,7 +171,7 @@ def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> T
 def compute_bound(strategy: Strategy, assumptions: Assumptions) -> Requirement:
     """That computation takes at least as long as communication: the loads that bind, those that
     another one implies left out; none where nothing is sent."""
-    _check_taken(strategy, assumptions)
+    assumptions.only(tuple(CHOICES), strategy.name)
     loads = []
     for cost in timed_passes(strategy, assumptions):
         together = [[(term, t.link) for term in t.terms] for t in cost.traffic]
@@ -194,7 +193,7 @@ def compute_bound(strategy: Strategy, assumptions: Assumptions) -> Requirement:
 
 def fits(strategy: Strategy, state: sp.Expr, assumptions: Assumptions) -> Requirement:
     """That the bytes of state of a chip, as `state` has them, fit in its memory."""
-    _check_taken(strategy, assumptions)
+    assumptions.only(tuple(CHOICES), strategy.name)
     expect_unit(state / v.M_hbm, one, v.unit_of_symbol, f"{strategy.name}, memory")
     load = (state / v.M_hbm).xreplace(assumptions.elements)
     return Requirement(
@@ -208,23 +207,17 @@ def fits(strategy: Strategy, state: sp.Expr, assumptions: Assumptions) -> Requir
     )
 
 
-def _check_taken(strategy: Strategy, assumptions: Assumptions) -> None:
-    assumptions.only(TAKEN, strategy.name)
-
-
 def strongest(loads: Iterable[Load]) -> tuple[Load, ...]:
     """The loads without those that another implies; those that imply each other are one, of the
     passes of both."""
     kept: list[Load] = []
     for new in loads:
-        if any(_implied(new, old) and not _implied(old, new) for old in kept):
-            continue
-        twin = next((o for o in kept if _implied(new, o) and _implied(o, new)), None)
-        if twin is not None:
-            kept[kept.index(twin)] = replace(twin, passes=(*twin.passes, *new.passes))
-            continue
-        kept = [old for old in kept if not _implied(old, new)]
-        kept.append(new)
+        stronger = next((old for old in kept if _implied(new, old)), None)
+        if stronger is None:
+            kept = [old for old in kept if not _implied(old, new)] + [new]
+        elif _implied(stronger, new):
+            both = (*stronger.passes, *new.passes)
+            kept[kept.index(stronger)] = replace(stronger, passes=both)
     return tuple(kept)
 
 

@@ -25,7 +25,7 @@ from derive.cost.program import (
     pass_of,
 )
 from derive.cost.reshard import reshard
-from derive.cost.rules import Pass, Term, whole_name
+from derive.cost.rules import Operands, Pass, whole_name
 from derive.cost.tensor import Tensor
 from derive.notation.symbols import e, e_32, find
 
@@ -99,14 +99,14 @@ def passes(block: Block, keep: str = "activations") -> tuple[PassCost, PassCost]
 
 def activations(block: Block) -> tuple[str, ...]:
     """Every tensor but the parameters, in the order in which they come to be."""
-    made: list[str] = [*block.inputs]
+    listed: list[str] = [*block.inputs]
     for line in block.lines:
-        made += line.branches if isinstance(line, ProductLine) else ()
-        made += [line.result] if line.result not in made else []
-    return tuple(made)
+        listed += line.branches if isinstance(line, ProductLine) else ()
+        listed += [line.result] if line.result not in listed else []
+    return tuple(listed)
 
 
-class _Lines(Pass):
+class _LineByLine(Pass):
     """A pass that can run the lines of a block."""
 
     block: Block
@@ -138,7 +138,7 @@ class _Lines(Pass):
         self.reshard(local, result)
 
 
-class _Forward(_Lines):
+class _Forward(_LineByLine):
     def __init__(self, block: Block) -> None:
         self.block = block
         names = (*block.inputs, *block.parameters)
@@ -149,7 +149,7 @@ class _Forward(_Lines):
             self.line(line)
 
 
-class _Backward(_Lines):
+class _Backward(_LineByLine):
     def __init__(self, block: Block, forward: _Forward, keep: str, fused: bool) -> None:
         self.block = block
         self.fused = fused
@@ -202,7 +202,7 @@ class _Backward(_Lines):
 
     def _gradient(self, name: str, result: Tensor) -> None:
         """The gradient of a tensor: what each line that uses it contributes, added up."""
-        terms: list[Term] = []
+        terms: list[Operands] = []
         applied: list[tuple[FunctionLine, int]] = []
         for line in self.block.lines:
             if isinstance(line, ProductLine):
@@ -223,12 +223,12 @@ class _Backward(_Lines):
         if count > 1:
             self.apply("+", parts, result)
 
-    def _terms(self, line: Line, name: str) -> list[Term]:
+    def _terms(self, line: Line, name: str) -> list[Operands]:
         """The products that a line contributes to the gradient of one of its operands."""
         if not isinstance(line, ProductLine):
             return []
         left = self.block[line.left]
-        terms: list[Term] = []
+        terms: list[Operands] = []
         for right, branch in zip(line.rights, line.branches, strict=True):
             result = gradient(self.block[branch])
             if line.left == name:
@@ -252,9 +252,9 @@ class _Backward(_Lines):
         if function.needs_result:
             needed.append(self._available(line.result).laid_out(local.split))
         operands = [gradient(self.block[line.result]).laid_out(local.split), *needed]
-        made = part.laid_out(where)
-        self.apply(line.function, [self.fetch(t) for t in operands], made, wrt=place)
-        self.reshard(made, part)
+        whole = part.laid_out(where)
+        self.apply(line.function, [self.fetch(t) for t in operands], whole, wrt=place)
+        self.reshard(whole, part)
 
     def _available(self, name: str) -> Tensor:
         """A tensor of the forward pass, made again where it was not kept."""

@@ -44,7 +44,7 @@ def block(text: str, parameters: Collection[str] | None = None) -> Block:
         raise ShardingError(f"expected a block such as In[B_X, D] . ..., found {quoted(text)}")
     if len(text) > LONGEST:
         raise ShardingError(f"a block has at most {LONGEST} characters, found {len(text)}")
-    reading = _Reading()
+    reading = _Reader()
     for statement in _statements(text):
         reading.statement(statement)
     return reading.block(parameters)
@@ -66,7 +66,7 @@ def _statements(text: str) -> list[str]:
     return statements or [""]
 
 
-class _Reading:
+class _Reader:
     """What has been read so far: tensors by name, and the lines that make them."""
 
     def __init__(self) -> None:

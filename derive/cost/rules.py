@@ -28,7 +28,7 @@ from derive.cost.reshard import moved, reshard
 from derive.cost.tensor import Layout, Split, Tensor
 from derive.notation.symbols import e, e_g
 
-Term = tuple[Tensor, Tensor, sp.Rational]  # left, right, and the part of the product that is done
+Operands = tuple[Tensor, Tensor, sp.Rational]  # left, right, the part of the product done
 
 
 class Pass:
@@ -52,7 +52,7 @@ class Pass:
         self.fetched: dict[Tensor, None] = {}
         self.again = False
 
-    def multiply(self, terms: Sequence[Term], result: Tensor) -> None:
+    def multiply(self, terms: Sequence[Operands], result: Tensor) -> None:
         """Fetch the operands as the rules want them, multiply, reduce and reshard the sum.
 
         Products that leave the sum in different layouts are reduced one by one, and then added.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 import sympy as sp
@@ -24,7 +24,7 @@ from derive.notation.quantity import Quantity
 from derive.notation.units import chip, layer, micro_batch, sequence, token
 from derive.solve.links import suited
 from derive.solve.question import Question, Subject
-from derive.solve.values import Filled, Giver, Values, filled, values_for
+from derive.solve.values import Filled, Giver, filled, values_for
 
 WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)
 
@@ -47,12 +47,19 @@ class Bound:
 
 @dataclass(frozen=True, repr=False)
 class Bounded:
-    """What is asked, what must hold, and the bounds in closed form, all of which hold then."""
+    """What is asked, what must hold, and the bounds in closed form, all of which hold then, as does
+    each relation of `provided`."""
 
     question: Question
     bounds: tuple[Bound, ...]
     requirement: Requirement
     subject: Subject
+    provided: tuple[sp.Rel, ...] = field(default=(), kw_only=True)
+
+    @property
+    def symbol(self) -> sp.Symbol:
+        """What is asked for; of a ratio the symbol above the line."""
+        return self.question.main
 
     @property
     def assumptions(self) -> Assumptions:
@@ -65,8 +72,7 @@ class Bounded:
 
     def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
         """The symbols that a number needs besides; raises as `on` does for what was given."""
-        here = self.suited(*givers, **values)
-        return here.filled(values_for(here.requirement, givers, values)).missing
+        return self.suited(*givers, **values).filled(givers, values).missing
 
     def under(self, assumptions: Assumptions) -> Self:
         """The same under other assumptions."""
@@ -77,17 +83,14 @@ class Bounded:
         """The question that decides what the mesh is given by."""
         return self.question
 
-    def filled(self, values: Values) -> Filled:
-        """The values with what the closed form needs besides."""
+    def filled(self, givers: Iterable[Giver], values: Mapping[str, object]) -> Filled:
+        """The values that were given, with what the closed form needs besides."""
         # Of a ratio the symbol above the line is not known, but nothing hangs on it.
-        asked = self.question.main if self.requirement.definitions else None
-        needed = {s for expr in self.exprs for s in expr.free_symbols}
-        return filled(needed, self.requirement, asked, values)
-
-    @property
-    def exprs(self) -> tuple[sp.Expr, ...]:
-        """What has to have a number."""
-        return tuple(bound.expr for bound in self.bounds)
+        asked = self.symbol if self.requirement.definitions else None
+        exprs = (*(bound.expr for bound in self.bounds), *(r.lhs for r in self.provided))
+        needed = {s for expr in exprs for s in expr.free_symbols}
+        known = values_for(self.requirement, givers, values)
+        return filled(needed, self.requirement, asked, known)
 
     @property
     def closed_form(self) -> sp.Expr:
@@ -159,12 +162,12 @@ class Answer:
     @property
     def binding(self) -> Side:
         """The strictest bound; raises DeriveError where bounds face both ways, or there is none."""
-        directions = {side.direction for side in self.sides}
-        if len(directions) > 1:
+        facing = list(strictest(self.sides).values())
+        if len(facing) > 1:
             raise DeriveError(f"{self.asked} is bounded on both sides; ask for .low and .high")
-        if not self.sides:
+        if not facing:
             raise DeriveError(f"{self.asked}: {'; '.join(self.notes) or 'there is no bound'}")
-        return strictest(self.sides)
+        return facing[0]
 
     @property
     def quantity(self) -> Quantity:
@@ -187,10 +190,10 @@ class Answer:
         return self._facing("<=")
 
     def _facing(self, direction: str) -> Quantity:
-        facing = [side for side in self.sides if side.direction == direction]
-        if not facing:
+        facing = strictest(self.sides)
+        if direction not in facing:
             raise DeriveError(f"{self.asked} has no bound {direction}")
-        return strictest(facing).quantity
+        return facing[direction].quantity
 
     def __float__(self) -> float:
         return float(self.value)
@@ -247,10 +250,14 @@ def holds(relation: sp.Rel, quantity: Quantity) -> bool:
     return bool(value < 1 if isinstance(relation, sp.StrictLessThan) else value <= 1)
 
 
-def strictest(sides: Sequence[Side]) -> Side:
-    """Of bounds that face one way, the one that the others follow from."""
-    pick = max if sides[0].direction == ">=" else min
-    return pick(sides, key=lambda side: side.quantity.value)
+def strictest(sides: Sequence[Side]) -> dict[str, Side]:
+    """Of the bounds of each direction, the one that the others follow from."""
+    facing = {way: [s for s in sides if s.direction == way] for way in (">=", "<=", "=")}
+    return {
+        way: (max if way == ">=" else min)(those, key=lambda side: side.quantity.value)
+        for way, those in facing.items()
+        if those
+    }
 
 
 def input_lines(quantities: Sequence[Quantity]) -> list[str]:

@@ -6,7 +6,7 @@ declaration, so that a claim with a changed coefficient fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -21,9 +21,18 @@ from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
-from derive.solve.proof import AtSplit, BestSplit, Check, MeshProduct, Same, Separation, Times
+from derive.solve.optimum import Balance
+from derive.solve.proof import (
+    ALPHA,
+    AtSplit,
+    BestSplit,
+    Check,
+    MeshProduct,
+    Same,
+    Separation,
+    Times,
+)
 from derive.solve.question import Subject
-from derive.solve.split import Split
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
 TIMES: Mapping[str, sp.Symbol] = MappingProxyType(
@@ -47,7 +56,7 @@ class Step:
     with it, what they are compared with, and the name of what is derived.
 
     `kind` is computation, communication, load, implied, mesh, split, best, capacity or threshold;
-    of recomputation fits, frees, bound or closed_form. `part` says of which pass, link or stage.
+    of recomputation fits, frees, bound or closed_form.
     """
 
     kind: str
@@ -55,7 +64,6 @@ class Step:
     claim: sp.Rel
     check: Check
     name: str
-    part: tuple[str, ...] = ()
     also: tuple[sp.Rel, ...] = ()
 
     @property
@@ -142,77 +150,57 @@ def steps(
     return derived(threshold(subject, asked, assumptions, fixed=fixed, **changes))
 
 
-def derived(of_what: Threshold) -> ProvedSteps:
+def derived(given: Threshold) -> ProvedSteps:
     """The derivation of a threshold, each step proved."""
-    return proved_steps([*_steps_to_loads(of_what), _threshold_step(of_what)])
+    return proved_steps([*_steps_to_loads(given), _threshold_step(given)])
 
 
-def _steps_to_loads(given: Threshold) -> list[Step]:
+def _steps_to_loads(given: Threshold) -> Iterator[Step]:
     need = given.requirement
     if need.loads[0].links == (CAPACITY,):
         state = need.loads[0].total * v.M_hbm
-        claim = sp.Le(state, v.M_hbm)
-        return [_step(given, "capacity", _sentence(need.claim), claim, Same(state, v.M_hbm))]
+        check = Same(state, v.M_hbm)
+        yield Step("capacity", _sentence(need.claim), sp.Le(state, v.M_hbm), check, need.name)
+        return
     if not isinstance(given.subject, Strategy):
         words = f"{_sentence(need.claim)} where this load is at most 1"
-        return [
-            _step(
-                given, "load", words, sp.Le(load.total, 1, evaluate=False),
-                Same(load.total, sp.S.One, "by the step model"),
-            )
-            for load in given.state.loads
-        ]  # fmt: skip
-    listed: list[Step] = []
+        for load in given.state.loads:
+            check = Same(load.total, sp.S.One, "by the step model")
+            yield Step("load", words, sp.Le(load.total, 1, evaluate=False), check, need.name)
+        return
     binding = _binding_passes(given, given.subject)
     for cost in binding:
-        listed.append(_computation_step(given, cost))
-        listed += [_communication_step(given, cost, traffic) for traffic in cost.traffic]
-        listed += [_load_step(given, cost, traffic) for traffic in cost.traffic]
-    listed += _implied_steps(given, given.subject, binding)
+        yield from _pass_steps(given, cost)
+    yield from _implied_steps(given, given.subject, binding)
     for symbol, degree in given.state.given:
         words = f"The mesh axes multiply to the chips, so {symbol} follows"
-        claim = _equation(symbol, degree)
-        listed.append(_step(given, "mesh", words, claim, MeshProduct(need.chips)))
-    if given.state.free is not None:
-        listed += _split_steps(given, given.state.free)
-    return listed
+        yield Step("mesh", words, _equal(symbol, degree), MeshProduct(need.chips), need.name)
+    yield from _split_steps(given)
 
 
-def _step(given: Threshold, kind: str, words: str, claim: sp.Rel, check: Check, *part: str) -> Step:
-    return Step(kind, words, claim, check, given.requirement.name, part)
-
-
-def _computation_step(given: Threshold, cost: TimedPass) -> Step:
+def _pass_steps(given: Threshold, cost: TimedPass) -> Iterator[Step]:
+    """The times of a pass and the loads that they make."""
+    name = given.requirement.name
     words = f"A chip computes its share of the {cost.name} pass in"
-    claim = _equation(v.T_math, cost.seconds)
-    return _step(given, "computation", words, claim, _times(cost), cost.name)
+    yield Step("computation", words, _equal(v.T_math, cost.seconds), _times(cost), name)
+    for traffic in cost.traffic:
+        words = f"Over {_link(traffic.link)} it {_listed(traffic.moves)}, in"
+        claim = _equal(time_of(traffic.link), traffic.seconds)
+        yield Step("communication", words, claim, _times(cost, traffic), name)
+    for traffic in cost.traffic:
+        share = f"the time over {_link(traffic.link)} is this share of the computation"
+        words = f"With {_constants(given.assumptions, traffic)}, {share}"
+        claim = _share(traffic, in_alpha(traffic.load, given.question))
+        yield Step("load", words, claim, _times(cost, traffic, given.assumptions), name)
 
 
-def _communication_step(given: Threshold, cost: TimedPass, traffic: Traffic) -> Step:
-    words = f"Over {_link(traffic.link)} it {_listed(traffic.moves)}, in"
-    claim = _equation(time_of(traffic.link), traffic.seconds)
-    check = _times(cost, traffic)
-    return _step(given, "communication", words, claim, check, cost.name, traffic.link)
-
-
-def _load_step(given: Threshold, cost: TimedPass, traffic: Traffic) -> Step:
-    constants = _constants(given.assumptions, traffic)
-    words = (
-        f"With {constants}, the time over {_link(traffic.link)} is this share of the computation"
-    )
-    claim = _equation(time_of(traffic.link) / v.T_math, in_alpha(traffic.load, given.question))
-    check = _times(cost, traffic, given.assumptions)
-    return _step(given, "load", words, claim, check, cost.name, traffic.link)
-
-
-def _implied_steps(given: Threshold, strategy: Strategy, binding: list[TimedPass]) -> list[Step]:
+def _implied_steps(
+    given: Threshold, strategy: Strategy, binding: list[TimedPass]
+) -> Iterator[Step]:
     """That the passes left out ask no more than the binding ones, load by load."""
     loads = {traffic.link: traffic.load for cost in binding for traffic in cost.traffic}
-    listed = []
     for cost in timed_passes(strategy, given.assumptions):
-        if cost in binding:
-            continue
-        for traffic in cost.traffic:
+        for traffic in cost.traffic if cost not in binding else ():
             ratio = traffic.load / loads[traffic.link]
             asks = "the same" if ratio == 1 else "less"
             words = (
@@ -222,42 +210,39 @@ def _implied_steps(given: Threshold, strategy: Strategy, binding: list[TimedPass
             at_least: tuple[sp.Expr, ...] = (loads[traffic.link],)
             if not isinstance(ratio, sp.Rational):  # sums: less term by term
                 share, at_least = traffic.load, ()
-            claim = _equation(time_of(traffic.link) / v.T_math, share)
             check = replace(_times(cost, traffic, given.assumptions), at_least=at_least)
-            listed.append(_step(given, "implied", words, claim, check, cost.name, traffic.link))
-    return listed
+            yield Step("implied", words, _share(traffic, share), check, given.requirement.name)
 
 
-def _split_steps(given: Threshold, free: sp.Symbol) -> list[Step]:
-    listed = []
+def _split_steps(given: Threshold) -> Iterator[Step]:
     for split in given.splits:
-        why = (
-            "The sum of the loads is least where its derivative is zero"
+        free, name = split.symbol, given.requirement.name
+        why, there = (
+            ("The sum of the loads is least where its derivative is zero", "There the sum is")
             if split.summed
-            else "The larger of the two loads is least where they are equal"
+            else (
+                "The larger of the two loads is least where they are equal",
+                "There each of them is",
+            )
         )
-        part = ("+".join(split.passes), "+".join(split.links))
-        loads = tuple(load.xreplace({v.alpha: v.C / v.W}) for load in split.loads)
+        loads = tuple(load.xreplace(dict(ALPHA)) for load in split.loads)
         check = BestSplit(free, loads, split.summed)
-        listed.append(_step(given, "split", why, _equation(free, split.at), check, *part))
-        total = _load_at_split(given, split)
-        claim = _equation(v.T_comms / v.T_math, in_alpha(total, given.question))
-        words = "There " + ("the sum is" if split.summed else "each of them is")
-        at = {free: split.at.xreplace({v.alpha: v.C / v.W})}
+        yield Step("split", why, _equal(free, split.at), check, name)
+        claim = _equal(v.T_comms / v.T_math, _load_at_split(given, split))
+        at = {free: split.at.xreplace(dict(ALPHA))}
         here = AtSplit(tuple(load.xreplace(at) for load in loads), split.summed)
-        listed.append(_step(given, "best", words, claim, here, *part))
-    return listed
+        yield Step("best", there, claim, here, name)
 
 
-def _load_at_split(given: Threshold, split: Split) -> sp.Expr:
+def _load_at_split(given: Threshold, split: Balance) -> sp.Expr:
     """The load at the best split: the sum, or the first of equals."""
     in_terms = {v.C: v.alpha * v.W}
     at = {split.symbol: split.at.xreplace(in_terms)}
     here = [load.xreplace(in_terms).xreplace(at) for load in split.loads]
     total = sp.powsimp(sp.Add(*here) if split.summed else here[0])
     if {v.C, v.W} & given.question.symbols or v.W in total.free_symbols:
-        return total.xreplace({v.alpha: v.C / v.W})
-    return total
+        total = total.xreplace(dict(ALPHA))
+    return in_alpha(total, given.question)
 
 
 def _threshold_step(given: Threshold) -> Step:
@@ -306,7 +291,11 @@ def _sentence(claim: str) -> str:
     return f"{claim[0].upper()}{claim[1:]}"
 
 
-def _equation(left: sp.Expr, right: sp.Expr) -> sp.Rel:
+def _share(traffic: Traffic, share: sp.Expr) -> sp.Rel:
+    return _equal(time_of(traffic.link) / v.T_math, share)
+
+
+def _equal(left: sp.Expr, right: sp.Expr) -> sp.Rel:
     # Unevaluated: SymPy would try to decide the equation, which takes longer than to prove it.
     return sp.Eq(left, right, evaluate=False)
 

@@ -26,6 +26,7 @@ from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
+from derive.notation.quantity import Quantity
 from derive.solve.links import suited
 from derive.solve.question import Subject, question, requirement
 from derive.solve.values import Giver, Values, filled, values_for
@@ -153,11 +154,11 @@ def feasible(
     if under != need.assumptions:
         need = requirement(subject, None, under)
     bound = values_for(need, givers, rest)
-    alone = [_Bound(load, need, bound) for load in need.loads]
+    alone = [_AtCut(load, need, bound) for load in need.loads]
     added = alone
     if splits == "torus":
         serial = requirement(subject, None, assume(need.assumptions, overlap="serial"))
-        added = [_Bound(load, need, bound) for load in serial.loads]
+        added = [_AtCut(load, need, bound) for load in serial.loads]
     candidates = [
         _candidate(chips, cut, added if cut.shared else alone)
         for cut in _splits(need, chips, splits, shape)
@@ -188,23 +189,14 @@ def _splits(
             )
         yield from _torus(names, shape)
         return
-    whole = divisors(chips) if splits == "divisors" else _powers_of_two(chips)
+    whole = (
+        sp.divisors(chips) if splits == "divisors" else [1 << k for k in range(chips.bit_length())]
+    )
     for last in whole if len(names) == 2 else [1]:
         first = chips // last
         if splits == "powers_of_two":
             first = 1 << (first.bit_length() - 1)
-        pairs = ((names[0], first), (names[1], last)) if len(names) == 2 else ((names[0], first),)
-        yield Cut(pairs)
-
-
-def divisors(n: int) -> list[int]:
-    """The divisors of n in ascending order."""
-    low = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
-    return low + [n // d for d in reversed(low) if d * d != n]
-
-
-def _powers_of_two(n: int) -> list[int]:
-    return [1 << k for k in range(n.bit_length())]
+        yield Cut(tuple(zip(names, (first, last), strict=False)))
 
 
 def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
@@ -214,7 +206,7 @@ def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
         yield Cut(((names[0], prod(shape)),), ((f"M_{names[0]}", rings),))
         return
     seen = set()
-    for lengths in combinations(*(divisors(size) for size in shape)):
+    for lengths in combinations(*(sp.divisors(size) for size in shape)):
         parts = [(size // part, part) for size, part in zip(shape, lengths, strict=True)]
         degrees = tuple((name, prod(p[k] for p in parts)) for k, name in enumerate(names))
         whole = [_whole(k, parts) for k in (0, 1)]
@@ -250,7 +242,7 @@ def _axes_of(group: int, parts: list[tuple[int, int]], blocks: tuple[int, ...]) 
     return sum(shares, sp.S.Zero) or sp.Rational(1, 2)
 
 
-class _Bound:
+class _AtCut:
     """A load with everything bound but the mesh and its torus axes; those are put in for each
     split, in exact numbers."""
 
@@ -268,7 +260,50 @@ class _Bound:
         return sp.Add(*(term.xreplace({**self.axes, **named}) for term in self.terms))
 
 
-def _candidate(chips: int, cut: Cut, loads: list[_Bound]) -> Candidate:
+def _candidate(chips: int, cut: Cut, loads: list[_AtCut]) -> Candidate:
     here = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in loads)
     used = prod(degree for _, degree in cut.degrees)
     return Candidate(cut.degrees, cut.torus_axes, used, chips - used, here)
+
+
+# From a real-valued degree or size to one that exists: powers of two, and whole multiples.
+def power_of_two_below(size: Quantity) -> Quantity:
+    """The largest power of two that is not above a quantity; raises DeriveError below 1."""
+    return _named(size, sp.Integer(2) ** _exponent(size), "largest power of two not above n")
+
+
+def nearest_power_of_two(size: Quantity) -> Quantity:
+    """The power of two that is nearest by ratio; of two equally near ones the larger."""
+    low = _exponent(size)
+    # By ratio, the middle between 2**k and 2**(k+1) is sqrt(2) * 2**k.
+    up = bool(size.value**2 >= sp.Integer(2) ** (2 * low + 1))
+    return _named(size, sp.Integer(2) ** (low + up), "power of two nearest n by ratio")
+
+
+def multiple_below(size: Quantity, step: int = 1) -> Quantity:
+    """The largest whole multiple of `step` that is not above a quantity."""
+    value = step * sp.floor(size.value / step)
+    formula = "n rounded down" if step == 1 else f"largest multiple of {step} not above n"
+    return _named(size, value, formula)
+
+
+def dividing_below(bound: Quantity, whole: int, step: int = 1) -> Quantity:
+    """The largest multiple of `step` that is not above a quantity and by which, a `step` at a time,
+    `whole` divides: the chips of replicas, for a batch of `whole` sequences. Raises DeriveError
+    where there is none."""
+    most = int(sp.floor(bound.value / step))
+    replicas = [n for n in sp.divisors(whole) if n <= most]
+    if not replicas:
+        raise DeriveError(f"nothing of {step} and more divides {whole} and is at most {bound}")
+    formula = f"largest multiple of {step} not above n, by which {whole} divides"
+    return _named(bound, sp.Integer(step * replicas[-1]), formula)
+
+
+def _exponent(size: Quantity) -> int:
+    if not size.value >= 1:
+        raise DeriveError(f"no power of two is at most {size}")
+    return int(sp.floor(size.value)).bit_length() - 1
+
+
+def _named(size: Quantity, value: sp.Expr, formula: str) -> Quantity:
+    return Quantity(value, size.unit, size.name, formula=formula, inputs=(("n", size),))

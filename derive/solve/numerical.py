@@ -15,22 +15,22 @@ import sympy as sp
 from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
-from derive.notation.quantity import Quantity, glossed
+from derive.notation.quantity import Quantity
 from derive.solve.answer import Answer, Side
 from derive.solve.links import link_notes, suited
 from derive.solve.question import (
     Subject,
     at_value,
-    least,
     mesh_in_terms_of_chips,
     put_through,
     question,
     requirement,
 )
-from derive.solve.values import Giver, Values, filled, values_for
+from derive.solve.values import Giver, filled, values_for
 
 LEAST, LARGEST = 1e-15, 1e30
 DIGITS = 12
+SEARCHES = 100  # enough for every digit of a float
 
 
 def numerical(
@@ -58,22 +58,28 @@ def numerical(
     loads = at_value(put_through(need, what).loads, what, given, trial)
     if not loads:
         raise DeriveError(f"{need.name} communicates nothing under these assumptions")
-    keep = {trial, *([free] if free is not None else [])}
-    needed = {s for load in loads for s in load.free_symbols} - keep
-    known_values = values_for(need, givers, given_values)
+    axes = [] if free is None else [free]
+    needed = {s for load in loads for s in load.free_symbols} - {trial, *axes}
+    # The other axis has a degree of at least 1, too.
+    widest = given[0][1].xreplace({**asked_for, free: sp.S.One}) if free is not None else sp.S.One
     asked_symbol = what.main if need.definitions else None
-    bound = filled(needed, need, asked_symbol, known_values).checked()
-    known = [_with_values(load, bound, keep) for load in loads]
-    widest = sp.S.One
-    if free is not None:  # the other axis has a degree of at least 1, too
-        other = given[0][1].xreplace({free: sp.S.One}).xreplace(asked_for)
-        widest = _with_values(other, bound, {trial})
-    function = _largest(known, trial, free, widest)
-    direction, at = _crossing(function, str(asked))
-    rounded = Fraction(f"{at:.{DIGITS}g}")
-    value = sp.Rational(rounded.numerator, rounded.denominator)
-    used = sorted((s for s in needed if s in bound), key=v.rank)
-    inputs = tuple((s.name, bound[s]) for s in used)
+    known = values_for(need, givers, given_values)
+    bound = filled(needed | widest.free_symbols - {trial}, need, asked_symbol, known).checked()
+    numbers = {s: q.value for s, q in bound.items() if s not in axes}
+    functions = [
+        sp.lambdify([trial, *axes], load.xreplace(numbers), modules="math") for load in loads
+    ]
+    most = sp.lambdify([trial], widest.xreplace(numbers), modules="math")
+
+    def largest(q: float) -> float:
+        if free is None:
+            return max(float(f(q)) for f in functions)
+        best = max(1.0, float(most(q)))
+        return least(lambda x: max(float(f(q, x)) for f in functions), 1.0, best)
+
+    direction, at = _crossing(largest, str(asked))
+    value = sp.Rational(Fraction(f"{at:.{DIGITS}g}"))
+    inputs = tuple((s.name, bound[s]) for s in sorted(needed, key=v.rank))
     formula = f"numerically, to {DIGITS} digits, from the {need.assumptions.form} loads"
     quantity = Quantity(value, what.unit, str(asked), formula=formula, inputs=inputs)
     passes = () if need.definitions else (need.assumptions.passes,)
@@ -81,49 +87,38 @@ def numerical(
     return Answer(asked, (side,), need.assumptions, dict(need.described), (), tuple(notes))
 
 
-def _with_values(load: sp.Expr, bound: Values, keep: set[sp.Symbol]) -> sp.Expr:
-    left = load.xreplace({s: q.value for s, q in bound.items() if s not in keep})
-    missing = sorted(left.free_symbols - keep, key=v.rank)
-    if missing:
-        raise DeriveError(f"no value for {glossed(missing)}")
-    return left
-
-
-def _largest(
-    loads: list[sp.Expr], trial: sp.Symbol, free: sp.Symbol | None, widest: sp.Expr
-) -> Callable[[float], float]:
-    if free is None:
-        plain = [sp.lambdify([trial], load, modules="math") for load in loads]
-        return lambda q: max(float(f(q)) for f in plain)
-    functions = [sp.lambdify([trial, free], load, modules="math") for load in loads]
-    limit = sp.lambdify([trial], widest, modules="math")
-
-    def best(q: float) -> float:
-        widest = max(1.0, float(limit(q)))
-        return least(lambda x: max(float(f(q, x)) for f in functions), 1.0, widest)
-
-    return best
-
-
 def _crossing(load: Callable[[float], float], asked: str) -> tuple[str, float]:
+    """On which side of which value the load is at most 1; raises NotClosedForm where there is no
+    single one."""
+
+    def holds(at: float) -> bool:
+        value = load(exp(at))
+        return isfinite(value) and value <= 1
+
     low, high = log(LEAST), log(LARGEST)
     samples = [low + (high - low) * i / 400 for i in range(401)]
-    bounded = [_is_bound(load, s) for s in samples]
-    changes = [i for i in range(400) if bounded[i] != bounded[i + 1]]
+    held = [holds(at) for at in samples]
+    changes = [i for i in range(400) if held[i] != held[i + 1]]
     if len(changes) != 1:
-        state = "never" if not any(bounded) else "always" if all(bounded) else "in several ranges"
+        state = "never" if not any(held) else "always" if all(held) else "in several ranges"
         raise NotClosedForm(f"{asked}: compute-bound {state} between 1e-15 and 1e30")
-    a, b = samples[changes[0]], samples[changes[0] + 1]
-    falls = bounded[changes[0]]
-    for _ in range(200):
+    (place,) = changes
+    a, b = samples[place : place + 2]
+    for _ in range(2 * SEARCHES):
         middle = (a + b) / 2
-        if _is_bound(load, middle) == falls:
-            a = middle
+        a, b = (middle, b) if holds(middle) == held[place] else (a, middle)
+    return ("<=" if held[place] else ">="), exp((a + b) / 2)
+
+
+def least(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least value between two arguments of a function that is convex in the logarithm of its
+    argument, as loads are in a split."""
+    left, right = log(low), max(log(high), log(low))
+    ratio = (5**0.5 - 1) / 2
+    for _ in range(SEARCHES):
+        inner = [right - ratio * (right - left), left + ratio * (right - left)]
+        if function(exp(inner[0])) <= function(exp(inner[1])):
+            right = inner[1]
         else:
-            b = middle
-    return ("<=" if falls else ">="), exp((a + b) / 2)
-
-
-def _is_bound(load: Callable[[float], float], at: float) -> bool:
-    value = load(exp(at))
-    return isfinite(value) and value <= 1
+            left = inner[0]
+    return function(exp((left + right) / 2))

@@ -1,21 +1,137 @@
-"""Optima: the value of a mesh axis at which communication is least, with its second-order check."""
+"""The best value of a mesh axis: where communication is least, with its second-order check, and the
+loads that are left where an axis is free to choose.
+
+Loads that run side by side are best where a rising and a falling one are equal; loads that add up,
+where the derivative of their sum is zero.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions
+from derive.cost.load import Given, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import link_notes
+from derive.solve.powers import coefficients
 from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
-from derive.solve.split import Split, at_best_split
-from derive.solve.values import Giver, values_for
+from derive.solve.values import Giver
+
+_AT_CHIPS = Question(v.N, v.N, sp.S.One)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The best value of a mesh axis, free to choose, and the loads that it balances, each with its
+    link; `passes` are one where one pass binds on both links. `summed` says that they add up."""
+
+    symbol: sp.Symbol
+    at: sp.Expr
+    passes: tuple[str, ...]
+    links: tuple[str, ...]
+    loads: tuple[sp.Expr, ...]
+    summed: bool
+
+
+@dataclass(frozen=True)
+class Held:
+    """The loads in terms of what is held, the best splits where one is free to choose, how the
+    other mesh axes follow from the chips, and the axis that was free."""
+
+    loads: tuple[Load, ...]
+    splits: tuple[Balance, ...]
+    given: Given
+    free: sp.Symbol | None
+
+
+def held(need: Requirement, asked: Question, fixed: Iterable[sp.Symbol] = ()) -> Held:
+    """The loads for a question, their mesh expressed through N as far as needed.
+
+    A split is free where there are two mesh axes and neither is asked for or fixed; then it is
+    chosen for the best. Raises NotClosedForm where more than one axis would be free.
+    """
+    given, free = mesh_in_terms_of_chips(need, asked, fixed)
+    loads = tuple(load.put(dict(given)) for load in need.loads)
+    if free is None:
+        return Held(loads, (), given, None)
+    return Held(*_at_best_split(loads, free), given, free)
+
+
+def _at_best_split(
+    loads: Iterable[Load], symbol: sp.Symbol
+) -> tuple[tuple[Load, ...], tuple[Balance, ...]]:
+    """The loads with `symbol` chosen for the best: some value of it satisfies the given ones if
+    and only if the returned ones hold. Raises NotClosedForm."""
+    alone = [load for load in loads if len(load.terms) == 1]
+    summed = [load for load in loads if len(load.terms) > 1]
+    if summed and (len(summed) > 1 or any(load.total.has(symbol) for load in alone)):
+        raise NotClosedForm(f"several sums compete for the best {symbol}")
+    left, splits = _best_of_pairs(alone, symbol)
+    for load in summed:
+        at, value = _best_of_sum(load, symbol)
+        left.append(replace(load, terms=(value,)))
+        splits.append(Balance(symbol, at, load.passes[:1], load.links, load.terms, True))
+    return tuple(left), tuple(splits)
+
+
+def _best_of_pairs(alone: list[Load], symbol: sp.Symbol) -> tuple[list[Load], list[Balance]]:
+    left: list[Load] = []
+    rising: list[tuple[Load, sp.Rational, sp.Expr]] = []
+    falling: list[tuple[Load, sp.Rational, sp.Expr]] = []
+    for load in alone:
+        terms = coefficients(load.total, symbol)
+        if len(terms) != 1:
+            raise NotClosedForm(
+                f"the best {symbol} has no readable closed form: {tex.text(load.total)} "
+                f"is not a single power of it"
+            )
+        ((power, coefficient),) = terms.items()
+        if power == 0:
+            left.append(load)
+        else:
+            (rising if power > 0 else falling).append((load, power, coefficient))
+    if bool(rising) != bool(falling):
+        raise NotClosedForm(
+            f"no best {symbol}: every load {'grows' if rising else 'falls'} with it"
+        )
+    splits = []
+    for up, p, a in rising:
+        for down, r, b in falling:
+            at = (b / a) ** (1 / (p - r))
+            both = tuple(name for name in up.passes if name in down.passes)
+            passes = both or tuple(dict.fromkeys((*up.passes, *down.passes)))
+            links = (*up.links, *down.links)
+            left.append(Load((a * at**p,), ("".join(sorted(links)),), passes))
+            pair = both[:1] or tuple(dict.fromkeys((up.passes[0], down.passes[0])))
+            splits.append(Balance(symbol, at, pair, links, (up.total, down.total), False))
+    return left, splits
+
+
+def _best_of_sum(load: Load, symbol: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
+    """Where a*x**p + b*x**r + c is least, its derivative zero, and that least value."""
+    terms = coefficients(load.total, symbol)
+    constant = terms.pop(sp.S.Zero, sp.S.Zero)
+    rising = [(p, a) for p, a in terms.items() if p > 0]
+    falling = [(r, b) for r, b in terms.items() if r < 0]
+    if not rising or not falling:
+        raise NotClosedForm(
+            f"no best {symbol}: the sum only {'grows' if rising else 'falls'} with it"
+        )
+    if len(terms) != 2:
+        raise NotClosedForm(
+            "more than one power of the split on a side has no readable closed form"
+        )
+    ((p, a),), ((r, b),) = rising, falling
+    at = (-r * b / (p * a)) ** (1 / (p - r))
+    # There b*x**r is -p/r times a*x**p.
+    return at, a * at**p * (1 - p / r) + constant
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,13 +143,9 @@ class Optimum(Bounded):
     derivative at the optimum, positive there. `split` is what is balanced.
     """
 
-    split: Split
+    split: Balance
     objective: sp.Expr
     second: sp.Expr
-
-    @property
-    def symbol(self) -> sp.Symbol:
-        return self.question.main
 
     @property
     def at(self) -> sp.Expr:
@@ -62,16 +174,13 @@ class Optimum(Bounded):
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number, with a chip, a model, and values by symbol name; real-valued, not rounded."""
         here = self.suited(*givers, **values)
-        full = here.filled(values_for(here.requirement, givers, values)).checked()
+        full = here.filled(givers, values).checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         side = Side("=", number, here.passes, here.split.links)
         return Answer(
             self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here
         )
-
-
-_AT_CHIPS = Question(v.N, v.N, sp.S.One)
 
 
 def optimum(
@@ -97,7 +206,7 @@ def optimum(
         others = need.chips.xreplace({free: sp.S.One, symbol: sp.S.One})
         given, free = ((free, others * v.N / symbol),), symbol
     loads = tuple(load.put(dict(given)) for load in need.loads)
-    _, splits = at_best_split(loads, free)
+    _, splits = _at_best_split(loads, free)
     places = {sp.powsimp(s.at): s for s in splits}
     if len(places) != 1:
         raise NotClosedForm(f"{len(places)} pairs of loads compete for the best {symbol}")

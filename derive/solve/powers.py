@@ -7,7 +7,6 @@ else is refused, since Cardano's radicals help no reader.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sympy as sp
@@ -107,31 +106,3 @@ def turned(expr: sp.Expr) -> sp.Expr:
 
 def _negative(term: sp.Expr) -> bool:
     return bool(term.as_coeff_Mul()[0].is_negative)
-
-
-def balanced(
-    rising: Mapping[sp.Rational, sp.Expr], falling: Mapping[sp.Rational, sp.Expr]
-) -> tuple[sp.Expr, sp.Expr]:
-    """Where a*x**p equals b*x**-r, and the common value: the least of the larger of the two."""
-    (p, a), (r, b) = _only(rising), _only(falling)
-    at = (b / a) ** (1 / (p - r))
-    return at, a * at**p
-
-
-def least_sum(
-    rising: Mapping[sp.Rational, sp.Expr], falling: Mapping[sp.Rational, sp.Expr]
-) -> tuple[sp.Expr, sp.Expr]:
-    """Where a*x**p + b*x**-r is least (its derivative is zero), and that least value."""
-    (p, a), (r, b) = _only(rising), _only(falling)
-    at = (-r * b / (p * a)) ** (1 / (p - r))
-    # At the optimum b*x**r is -p/r of a*x**p.
-    return at, a * at**p * (1 - p / r)
-
-
-def _only(terms: Mapping[sp.Rational, sp.Expr]) -> tuple[sp.Rational, sp.Expr]:
-    if len(terms) != 1:
-        raise NotClosedForm(
-            "more than one power of the split on a side has no readable closed form"
-        )
-    ((power, coefficient),) = terms.items()
-    return power, coefficient

@@ -20,7 +20,8 @@ from derive.cost.load import Given, Load
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
-from derive.solve.question import Question, at_value, least
+from derive.solve.numerical import least
+from derive.solve.question import Question, at_value
 
 SEED = 20_240_229
 POINTS = 12
@@ -33,7 +34,7 @@ SCALES: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
 )
 ALPHA: Mapping[sp.Symbol, sp.Expr] = MappingProxyType({v.alpha: v.C / v.W})
 Claims = tuple[sp.Rel, ...]
-Point = dict[sp.Symbol, sp.Expr]
+Numbers = dict[sp.Symbol, sp.Expr]
 
 
 class Check(Protocol):
@@ -73,7 +74,7 @@ class MeshProduct:
 
     def proved(self, claims: Claims, where: str) -> str:
         claim = equation(claims, where)
-        return proved_equal(self.chips.xreplace({claim.lhs: claim.rhs}), v.N, where)
+        return proved_equal((self.chips / v.N).xreplace({claim.lhs: claim.rhs}), sp.S.One, where)
 
 
 @dataclass(frozen=True)
@@ -131,20 +132,6 @@ class Same:
         return self.how or how
 
 
-@dataclass(frozen=True)
-class Separation:
-    """The claimed bounds hold exactly where no load exceeds one, for some value of the free axis;
-    the mesh axes `given` follow from the chips."""
-
-    loads: tuple[Load, ...]
-    asked: Question
-    given: Given = ()
-    free: sp.Symbol | None = None
-
-    def proved(self, claims: Claims, where: str) -> str:
-        return separated(self.loads, self.asked, claims, where, self.given, self.free)
-
-
 def equation(claims: Claims, where: str) -> sp.Eq:
     """The one claim, an equation; raises ProofError where it is none."""
     (claim,) = claims
@@ -155,7 +142,7 @@ def equation(claims: Claims, where: str) -> sp.Eq:
 
 def random_points(
     symbols: Iterable[sp.Symbol], count: int = POINTS, seed: int = SEED
-) -> list[dict[sp.Symbol, sp.Rational]]:
+) -> list[Numbers]:
     """Positive rational values for each symbol, the same on every run: thousandths from 2 to 10."""
     ordered = sorted(symbols, key=v.rank)
     source = random.Random(seed)
@@ -173,7 +160,7 @@ def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
     symbols = left.free_symbols | right.free_symbols
     for point in random_points(symbols, POINTS // 4 if symbolic else POINTS):
         a, b = (_value(side, point) for side in (left, right))
-        if not _same(a, b):
+        if not _alike(a, b):
             raise ProofError(
                 f"{where}: {tex.text(left)} is not {tex.text(right)}; "
                 f"at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}"
@@ -181,7 +168,7 @@ def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
     return "symbolically" if symbolic else "at points"
 
 
-def _same(a: sp.Expr, b: sp.Expr) -> bool:
+def _alike(a: sp.Expr, b: sp.Expr) -> bool:
     return bool(abs(a - b) <= abs(b) * sp.Float(10) ** (8 - DIGITS))
 
 
@@ -201,124 +188,109 @@ def _by_sign(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return sp.Add(*(t for t in terms if t not in negative)), sp.Add(*negative)
 
 
-def _value(expr: sp.Expr, point: Point) -> sp.Expr:
+def _value(expr: sp.Expr, point: Numbers) -> sp.Expr:
     """The number of an expression at a point: exact where rational, else to many digits."""
     value = expr.xreplace(point)
     return value if value.is_Rational else sp.N(value, DIGITS)
 
 
-def separated(
-    loads: tuple[Load, ...],
-    asked: Question,
-    claims: Claims,
-    where: str,
-    given: Given = (),
-    free: sp.Symbol | None = None,
-) -> str:
-    """Raise ProofError unless the bounds separate where no load exceeds one from where one does.
+@dataclass(frozen=True)
+class Separation:
+    """The claimed bounds separate where no load exceeds one, for some value of the free axis, from
+    where one does; the mesh axes `given` follow from the chips.
 
     At each point where all the bounds are met with a margin, the loads must hold for some split;
     where one bound is missed by a margin, for none. Without a split, the largest is one at a bound.
     """
-    for claim in claims:
-        if not isinstance(claim, (sp.Ge, sp.Le)) or claim.lhs != asked.expr:
-            raise ProofError(f"{where}: expected a bound on {asked.expr}, found {tex.text(claim)}")
-    check = _Loads(loads, asked, given, free)
-    symbols = check.symbols | {s for claim in claims for s in claim.rhs.free_symbols}
-    determined = {s for s, _ in given} | ({free} if free is not None else set())
-    symbols = (symbols - {asked.main, *determined}) | asked.symbols - {asked.main}
-    done = 0
-    for point in random_points(symbols, 4 * POINTS):
-        point |= {s: point[s] * n for s, n in SCALES.items() if s in point}
-        full = point | ({v.alpha: point[v.C] / point[v.W]} if {v.C, v.W} <= set(point) else {})
-        values = [_value(claim.rhs, full) for claim in claims]
-        if not all(value.is_real and value > 0 for value in values):
-            continue
-        pairs = list(zip(claims, values, strict=True))
-        low = max((x for c, x in pairs if isinstance(c, sp.Ge)), default=None)
-        high = min((x for c, x in pairs if isinstance(c, sp.Le)), default=None)
-        if low is not None and high is not None and low >= high:
-            continue
-        if check.side_conditions_hold(full):
-            _check_sides(check, full, low, high, where)
-        done += 1
-        if done == POINTS:
-            break
-    if done == 0:
-        raise ProofError(f"{where}: no point tried lies inside the bounds of {asked.expr}")
-    return "on both sides"
+
+    loads: tuple[Load, ...]
+    asked: Question
+    given: Given = ()
+    free: sp.Symbol | None = None
+
+    def proved(self, claims: Claims, where: str) -> str:
+        asked = self.asked.expr
+        for claim in claims:
+            if not isinstance(claim, (sp.Ge, sp.Le)) or claim.lhs != asked:
+                raise ProofError(f"{where}: expected a bound on {asked}, found {tex.text(claim)}")
+        trial = _Trial(self)
+        symbols = trial.symbols | {s for claim in claims for s in claim.rhs.free_symbols}
+        symbols -= {self.asked.main, self.free, *(s for s, _ in self.given)}
+        inside = 0
+        for point in random_points(symbols | self.asked.symbols - {self.asked.main}, 4 * POINTS):
+            point |= {s: point[s] * n for s, n in SCALES.items() if s in point}
+            if {v.C, v.W} <= point.keys():
+                point[v.alpha] = point[v.C] / point[v.W]
+            values = [_value(claim.rhs, point) for claim in claims]
+            if not all(value.is_real and value > 0 for value in values):
+                continue
+            pairs = list(zip(claims, values, strict=True))
+            low = max((x for c, x in pairs if isinstance(c, sp.Ge)), default=None)
+            high = min((x for c, x in pairs if isinstance(c, sp.Le)), default=None)
+            if low is not None and high is not None and low >= high:
+                continue
+            if trial.side_conditions_hold(point):
+                _check_sides(trial, point, low, high, where)
+            inside += 1
+            if inside == POINTS:
+                return "on both sides"
+        if inside == 0:
+            raise ProofError(f"{where}: no point tried lies inside the bounds of {asked}")
+        return "on both sides"
 
 
 def _check_sides(
-    check: _Loads, point: Point, low: sp.Expr | None, high: sp.Expr | None, where: str
+    trial: _Trial, point: Numbers, low: sp.Expr | None, high: sp.Expr | None, where: str
 ) -> None:
-    tries: list[tuple[sp.Expr, bool]] = []
+    asked = trial.check.asked.expr
+    facing = [(x, way) for x, way in ((low, 1), (high, -1)) if x is not None]
     for margin in MARGINS:
-        if low is not None:
-            tries.append((low * (1 - margin), False))
-            if high is None or low * (1 + margin) < high:
-                tries.append((low * (1 + margin), True))
-        if high is not None:
-            tries.append((high * (1 + margin), False))
-            if low is None or high * (1 - margin) > low:
-                tries.append((high * (1 - margin), True))
-    for value, expected in tries:
-        if check.hold(point, value) is not expected:
-            side = "holds" if not expected else "fails"
-            raise ProofError(
-                f"{where}: does not hold: at {check.asked.expr} = {sp.N(value, 6)}, "
-                f"{_shown(point)}, the condition {side}"
-            )
-    for bound in (low, high):
-        if bound is not None and not check.reached(point, bound):
-            at = f"{check.asked.expr} = {sp.N(bound, 6)}, {_shown(point)}"
+        for bound, way in facing:
+            for value in (bound * (1 - way * margin), bound * (1 + way * margin)):
+                expected = all(way * (value - x) > 0 for x, way in facing)
+                if trial.holds(point, value) is not expected:
+                    side = "fails" if expected else "holds"
+                    at = f"{asked} = {sp.N(value, 6)}, {_shown(point)}"
+                    raise ProofError(f"{where}: does not hold: at {at}, the condition {side}")
+    for bound, _ in facing:
+        if not trial.reached(point, bound):
+            at = f"{asked} = {sp.N(bound, 6)}, {_shown(point)}"
             raise ProofError(f"{where}: does not hold: no load is one at {at}")
 
 
-class _Loads:
-    """Loads as functions of a point, the question's value and the split."""
+class _Trial:
+    """The loads of a separation as functions of a point, the question's value and the split."""
 
-    def __init__(
-        self,
-        loads: tuple[Load, ...],
-        asked: Question,
-        given: Given,
-        free: sp.Symbol | None,
-    ) -> None:
-        self.asked, self.free = asked, free
-        self.value = sp.Dummy("q", positive=True)
-        self.loads = at_value(loads, asked, given, self.value)
+    def __init__(self, check: Separation) -> None:
+        self.check, self.value = check, sp.Dummy("q", positive=True)
+        self.loads = at_value(check.loads, check.asked, check.given, self.value)
         self.symbols = {s for load in self.loads for s in load.free_symbols} - {self.value}
         # Floats are enough: the points tried stand off the bounds by a margin.
-        self.order = sorted(self.symbols - {free}, key=v.rank)
-        split = [] if free is None else [free]
+        self.order = sorted(self.symbols - {check.free}, key=v.rank)
+        split = [] if check.free is None else [check.free]
         arguments = [self.value, *self.order, *split]
         self.compiled = [sp.lambdify(arguments, load, modules="math") for load in self.loads]
 
-    def side_conditions_hold(self, point: Point) -> bool:
+    def side_conditions_hold(self, point: Numbers) -> bool:
         """Whether the loads that do not involve the question or the split are at most 1."""
-        rest = [x for x in self.loads if not x.has(self.value) and not self._splits(x)]
-        return all(_value(load, point) <= 1 for load in rest)
+        varied = {self.value, self.check.free}
+        return all(_value(x, point) <= 1 for x in self.loads if not x.free_symbols & varied)
 
-    def hold(self, point: Point, value: sp.Expr) -> bool:
+    def holds(self, point: Numbers, value: sp.Expr) -> bool:
         """Whether some split satisfies every load at the point."""
         known = [float(value), *(float(point[s]) for s in self.order)]
-        if self.free is None:
+        if self.check.free is None:
             return all(f(*known) <= 1 for f in self.compiled)
         return least(lambda x: max(f(*known, x) for f in self.compiled), *SPLITS) <= 1
 
-    def reached(self, point: Point, value: sp.Expr) -> bool:
+    def reached(self, point: Numbers, value: sp.Expr) -> bool:
         """Whether some load is one at the value, as nearly as digits go; not asked of a split."""
-        if self.free is not None:
-            return True
         at = {**point, self.value: value}
-        return any(_same(_value(load, at), sp.S.One) for load in self.loads)
-
-    def _splits(self, load: sp.Expr) -> bool:
-        return self.free is not None and bool(load.has(self.free))
+        free = self.check.free is not None
+        return free or any(_alike(_value(load, at), sp.S.One) for load in self.loads)
 
 
-def _shown(point: Point) -> str:
+def _shown(point: Numbers) -> str:
     return ", ".join(
         f"{s} = {sp.N(x, 5)}" for s, x in sorted(point.items(), key=lambda p: v.rank(p[0]))
     )

@@ -7,9 +7,8 @@ through N depends on what the question and the caller hold fixed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import exp, log
 
 import sympy as sp
 
@@ -23,7 +22,6 @@ from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, quot
 from derive.notation.units import Unit, chip, one, way
 
 Subject = Strategy | Limit | Requirement
-SEARCHES = 100  # enough for every digit of a float
 STATE = {v.P, v.M_hbm, v.s_P}
 
 
@@ -55,16 +53,13 @@ def question(expr: object) -> Question:
     """Read a question; raises DeriveError where it is no symbol or ratio of declared symbols."""
     if isinstance(expr, str):
         raise DeriveError(f"a question is an expression, found the text {quoted(expr)}; no quotes")
+    refusal = f"a question is a symbol or a ratio of symbols such as B/X, found {quoted(expr)}"
     if not isinstance(expr, sp.Expr) or not expr.free_symbols:
-        raise DeriveError(
-            f"a question is a symbol or a ratio of symbols such as B/X, found {quoted(expr)}"
-        )
+        raise DeriveError(refusal)
     powers = expr.as_powers_dict()
     for base, power in powers.items():
         if not isinstance(base, sp.Symbol) or power not in (1, -1):
-            raise DeriveError(
-                f"a question is a symbol or a ratio of symbols such as B/X, found {quoted(expr)}"
-            )
+            raise DeriveError(refusal)
         v.meaning(base)
     above = sorted((s for s, power in powers.items() if power == 1), key=v.rank)
     if len(above) != 1:
@@ -94,7 +89,7 @@ def requirement(
     if isinstance(subject, Requirement):
         return subject
     if isinstance(subject, Limit):
-        for _ in fixed:
+        if tuple(fixed):
             raise DeriveError(f"fixed plays no part in {subject.name}; exact=True does")
         return subject.requirement(under)
     strategy = _strategy(subject)
@@ -188,17 +183,3 @@ def at_value(loads: Iterable[Load], asked: Question, given: Given, value: sp.Exp
     """The loads where the question has a value and the mesh follows from the chips."""
     put = {asked.main: value / asked.rest}
     return [load.total.xreplace(put).xreplace(dict(given)).xreplace(put) for load in loads]
-
-
-def least(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least value between two arguments of a function that is convex in the logarithm of its
-    argument, as loads are in a split."""
-    left, right = log(low), max(log(high), log(low))
-    ratio = (5**0.5 - 1) / 2
-    for _ in range(SEARCHES):
-        inner = [right - ratio * (right - left), left + ratio * (right - left)]
-        if function(exp(inner[0])) <= function(exp(inner[1])):
-            right = inner[1]
-        else:
-            left = inner[0]
-    return function(exp((left + right) / 2))

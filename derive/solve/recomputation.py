@@ -45,14 +45,14 @@ class Recomputed:
         size = stages(self.assumptions)[self.stage]
         freed = size - size.xreplace({v.L_r: v.L_r + 1})
         if self.kind == "fits":
-            _same(claim.lhs - claim.rhs, size - BUDGET, where, isinstance(claim, sp.Le))
+            _expect(claim.lhs - claim.rhs, size - BUDGET, where, isinstance(claim, sp.Le))
         elif self.kind == "frees":
-            _same(claim.lhs - claim.rhs, freed, where, isinstance(claim, sp.Gt))
-            _positive(freed, where)
+            _expect(claim.lhs - claim.rhs, freed, where, isinstance(claim, sp.Gt))
+            _check_positive(freed, where)
         else:
             # Over budget by (bound - L_r) times what a layer frees, which is positive.
-            _same(size - BUDGET, freed * (claim.rhs - claim.lhs), where, isinstance(claim, sp.Ge))
-            _positive(freed, where)
+            _expect(size - BUDGET, freed * (claim.rhs - claim.lhs), where, isinstance(claim, sp.Ge))
+            _check_positive(freed, where)
         return "symbolically"
 
 
@@ -68,12 +68,12 @@ def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
 
     def step(kind: str, words: str, claim: sp.Rel, stage: str = "") -> Step:
         name = f"recomputed layers under {assumptions.name}"
-        return Step(kind, words, claim, Recomputed(kind, assumptions, stage), name, (stage,))
+        return Step(kind, words, claim, Recomputed(kind, assumptions, stage), name)
 
     listed: list[Step] = []
     for stage, size in every.items():
         whose = f"The {stage if len(every) > 1 else 'fullest'} stage{once}"
-        frees, bound = _bound(size)
+        frees, bound = _least_layers(size)
         more = "Each further recomputed layer frees so many bytes, more than none"
         listed += [
             step("fits", f"{whose} fits where", sp.Le(size, BUDGET, evaluate=False), stage),
@@ -89,7 +89,7 @@ def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
 
 def stages(assumptions: Assumptions) -> dict[str, sp.Expr]:
     """The bytes that each stage holds with L_r of its layers recomputed, one or more of them."""
-    total = _held(assumptions, sp.S.One)
+    total = _memory_held(assumptions, sp.S.One)
     larger = sorted(total.atoms(sp.Max), key=str)
     if not larger:
         return {FIRST: total}
@@ -102,7 +102,7 @@ def stages(assumptions: Assumptions) -> dict[str, sp.Expr]:
 
 
 def _prove_closed_form(assumptions: Assumptions, claim: sp.Rel, where: str) -> None:
-    bounds = [_bound(size)[1] for size in stages(assumptions).values()]
+    bounds = [_least_layers(size)[1] for size in stages(assumptions).values()]
     closed = claim.rhs
     if claim.lhs != v.L_r or not isinstance(claim, sp.Eq):
         raise ProofError(f"{where}: expected an equation for L_r, found {tex.text(claim)}")
@@ -112,26 +112,17 @@ def _prove_closed_form(assumptions: Assumptions, claim: sp.Rel, where: str) -> N
     # Without any layer recomputed the working set is not held: where the bounds without it ask for
     # none, 0 fits and is the least. Else one layer or more is, and the bounds are those with it,
     # which are no less; so their largest ceiling is at least 1.
-    extra = _held(assumptions, sp.S.One) - _held(assumptions, sp.S.Zero)
-    _positive(extra, where)
-    without = [_bound(size - extra)[1] for size in stages(assumptions).values()]
+    extra = _memory_held(assumptions, sp.S.One) - _memory_held(assumptions, sp.S.Zero)
+    _check_positive(extra, where)
+    without = [_least_layers(size - extra)[1] for size in stages(assumptions).values()]
     inners = {arg for least in closed.atoms(sp.Min) for arg in least.args if arg.has(sp.Max)}
     if len(inners) != 1:
         raise ProofError(f"{where}: {tex.text(closed)} does not tell whether any is recomputed")
     (inner,) = inners
     _largest_ceiling(inner, without, where)
     some = sp.Dummy("j", integer=True, nonnegative=True) + 1
-    _largest_ceiling(_with(closed, inner, sp.S.Zero), without, where)
-    _largest_ceiling(_with(closed, inner, some), bounds, where)
-
-
-def _with(closed: sp.Expr, inner: sp.Expr, value: sp.Expr) -> sp.Expr:
-    """The closed form where the layers without a working set have that value."""
-    for least in closed.atoms(sp.Min):
-        if inner in least.args:
-            args = [value if arg == inner else arg for arg in least.args]
-            closed = closed.xreplace({least: sp.Min(*args)})
-    return closed
+    _largest_ceiling(closed.xreplace({inner: sp.S.Zero}), without, where)
+    _largest_ceiling(closed.xreplace({inner: some}), bounds, where)
 
 
 def _largest_ceiling(closed: sp.Expr, bounds: list[sp.Expr], where: str) -> None:
@@ -145,26 +136,26 @@ def _largest_ceiling(closed: sp.Expr, bounds: list[sp.Expr], where: str) -> None
         raise ProofError(f"{where}: {tex.text(closed)} is not the least that fits")
 
 
-def _bound(size: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+def _least_layers(size: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """The bytes that a layer frees where it is recomputed, and the least layers that fit."""
     frees = turned(sp.factor(-size.diff(v.L_r)))
     over = sp.expand(size.xreplace({v.L_r: sp.S.Zero})) - BUDGET
     return frees, over / frees
 
 
-def _held(assumptions: Assumptions, any_recomputed: sp.Expr) -> sp.Expr:
+def _memory_held(assumptions: Assumptions, any_recomputed: sp.Expr) -> sp.Expr:
     """The memory of the fullest chip, with min(1, L_r) as given."""
     total = sp.Add(*(term.expr for term in memory(assumptions)))
     least = {one: any_recomputed for one in total.atoms(sp.Min) if one.has(v.L_r)}
     return total.xreplace(least)
 
 
-def _same(claimed: sp.Expr, wanted: sp.Expr, where: str, kind: bool) -> None:
+def _expect(claimed: sp.Expr, wanted: sp.Expr, where: str, kind: bool) -> None:
     if not kind or sp.cancel(sp.together(claimed - wanted)) != 0:
         raise ProofError(f"{where}: {tex.text(claimed)} is not {tex.text(wanted)}")
 
 
-def _positive(expr: sp.Expr, where: str) -> None:
+def _check_positive(expr: sp.Expr, where: str) -> None:
     """Raise ProofError unless `expr` is positive wherever a_1 > a_0."""
     more = sp.Dummy("d", positive=True)
     if not sp.factor(expr.xreplace({v.a_1: v.a_0 + more})).is_positive:

@@ -16,34 +16,28 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated
-from derive.solve.answer import Answer, Bound, Bounded, Side, holds
+from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
 from derive.solve.links import link_notes, other_networks
-from derive.solve.powers import Range, solved, turned
-from derive.solve.proof import separated
+from derive.solve.optimum import Balance, Held, held
+from derive.solve.powers import solved, turned
+from derive.solve.proof import Separation
 from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
-from derive.solve.split import Held, Split, held
-from derive.solve.values import Filled, Giver, Values, filled, values_for
+from derive.solve.values import Filled, Giver, Values, filled
 
 
 @dataclass(frozen=True, repr=False)
 class Threshold(Bounded):
     """The condition on a question under which a requirement holds.
 
-    All `bounds` must hold, and each relation of `provided`. `splits` are the values of the mesh
-    axis that was free to choose, at which the bounds are reached, and `mesh` the degrees that the
-    mesh has there: a closed form knows nothing of degrees below 1. `fixed` are the mesh axes held.
+    `splits` are the values of the mesh axis that was free to choose, at which the bounds are
+    reached, and `mesh` the degrees that the mesh has there: a closed form knows nothing of degrees
+    below 1. `fixed` are the mesh axes held.
     """
 
     state: Held
-    provided: tuple[sp.Rel, ...] = ()
-    splits: tuple[Split, ...] = ()
+    splits: tuple[Balance, ...] = ()
     fixed: tuple[sp.Symbol, ...] = ()
     mesh: tuple[tuple[sp.Symbol, sp.Expr], ...] = ()
-
-    @property
-    def symbol(self) -> sp.Symbol:
-        """The symbol that is bounded, of a ratio the one above the line."""
-        return self.question.main
 
     @property
     def direction(self) -> str:
@@ -87,11 +81,10 @@ class Threshold(Bounded):
         none can be, UnitError for sequences given as tokens.
         """
         here = self.suited(*givers, **values)
-        known = values_for(here.requirement, givers, values)
-        full = here.filled(known)
-        full.checked()
+        full = here.filled(givers, values)
+        known = full.checked()
         if here._idle(known):
-            return here._at_rest(full, known)
+            return here._at_rest(full, givers, values)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         answer = here._answer(full, notes)
         if self.assumptions.network == "chip" and here.assumptions.network == "node":
@@ -102,11 +95,6 @@ class Threshold(Bounded):
     def under(self, assumptions: Assumptions) -> Threshold:
         """The same under other assumptions."""
         return threshold(self.subject, self.question.expr, assumptions, fixed=self.fixed)
-
-    @property
-    def exprs(self) -> tuple[sp.Expr, ...]:
-        """What has to have a number."""
-        return (*super().exprs, *(relation.lhs for relation in self.provided))
 
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
         values, unit, name = full.values, self.question.unit, str(self.question.expr)
@@ -145,7 +133,7 @@ class Threshold(Bounded):
                 answer = self.under(other).on(*givers, **values)
             except DeriveError:  # no closed form there, or a value that only it needs
                 continue
-            told = " and ".join(f"{s.direction} {s.text}" for s in _binding(answer.sides))
+            told = " and ".join(f"{s.direction} {s.text}" for s in strictest(answer.sides).values())
             if told:
                 asked = tex.text(self.question.expr)
                 yield f"{words}: {asked} {told} (network {other.network})"
@@ -181,7 +169,9 @@ class Threshold(Bounded):
                 return False
         return True
 
-    def _at_rest(self, full: Filled, values: Values) -> Answer:
+    def _at_rest(
+        self, full: Filled, givers: Iterable[Giver], values: Mapping[str, object]
+    ) -> Answer:
         """The answer where the load is zero, of which the large-n form knows nothing."""
         why = self.requirement.idle
         note = f"with these values {why}, so any {self.symbol} will do" if why else ""
@@ -190,7 +180,7 @@ class Threshold(Bounded):
         except NotClosedForm:
             notes = (note or f"with these values there is no bound on {self.symbol}",)
             return replace(self._answer(full), sides=(), notes=notes)
-        answer = exact._answer(exact.filled(values))
+        answer = exact._answer(exact.filled(givers, values))
         return replace(answer, notes=(note, *answer.notes[1:])) if note else answer
 
     def _notes(self, number: Quantity, full: Filled) -> Iterator[str]:
@@ -235,7 +225,7 @@ def threshold(
     need = requirement(subject, what, assumptions, tuple(fixed), **changes)
     if isinstance(subject, Limit):
         what = _defined(need, what)
-    return _threshold(subject, need, what, tuple(fixed))
+    return _bounded_by(subject, need, what, tuple(fixed))
 
 
 def _defined(need: Requirement, what: Question) -> Question:
@@ -249,41 +239,45 @@ def _defined(need: Requirement, what: Question) -> Question:
 
 
 @lru_cache(maxsize=512)
-def _threshold(
+def _bounded_by(
     subject: Subject, need: Requirement, what: Question, fixed: tuple[sp.Symbol, ...]
 ) -> Threshold:
     need = put_through(need, what)
     state = held(need, what, fixed)
     bounds: list[Bound] = []
     provided: list[sp.Rel] = []
-    unknown_symbol = sp.Dummy("q", positive=True)
-    totals = at_value(state.loads, what, state.given, unknown_symbol)
+    trial = sp.Dummy("q", positive=True)
+    totals = at_value(state.loads, what, state.given, trial)
     for load, total in zip(state.loads, totals, strict=True):
         try:
-            range_ = solved(total, unknown_symbol)
+            range_ = solved(total, trial)
         except NotClosedForm:
             raise _no_closed_form(need, what, load) from None
-        bounds += _bounds(range_, load, what)
+        for direction, expr in ((">=", range_.low), ("<=", range_.high)):
+            if expr is not None:
+                bounds.append(Bound(direction, in_alpha(expr, what), load.passes, load.links))
         provided += [r.func(in_alpha(r.lhs, what), 1, evaluate=False) for r in range_.provided]
     if not bounds:
         raise _not_involved(need, what, state.loads)
     if need.definitions:
         bounds = [replace(bound, expr=_shorter(bound.expr)) for bound in bounds]
         provided = []
-    tightest = _strictest(bounds)
+    tightest = _without_implied(bounds)
+    splits = tuple(replace(split, at=in_alpha(split.at, what)) for split in state.splits)
+    mesh = _mesh_at(tightest, state, what)
+    conditions = tuple(dict.fromkeys(provided))
     bounded = Threshold(
-        what,
-        tightest,
-        need,
-        subject,
-        state,
-        tuple(dict.fromkeys(provided)),
-        tuple(replace(s, at=in_alpha(s.at, what)) for s in state.splits),
-        fixed,
-        _mesh_at(tightest, state, what),
+        what, tightest, need, subject, state, splits, fixed, mesh, provided=conditions
     )
     if need.definitions:
-        _check_direction(bounded)
+        # The direction is that of a positive coefficient: with a negative one there is no bound.
+        try:
+            if len(tightest) == 1:
+                Separation(state.loads, what).proved(bounded.relations, need.name)
+                return bounded
+        except ProofError:
+            pass
+        raise NotClosedForm(f"{need.name}: no single bound on {what.main}")
     return bounded
 
 
@@ -291,19 +285,6 @@ def _shorter(expr: sp.Expr) -> sp.Expr:
     """A bound as one reads it: common factors taken out, no minus sign before a difference."""
     plain = sp.factor_terms(expr)
     return min((turned(plain), turned(sp.factor(plain))), key=sp.count_ops)
-
-
-def _check_direction(bounded: Threshold) -> None:
-    """The direction is that of a positive coefficient: with a negative one there is no bound."""
-    refusal = NotClosedForm(f"{bounded.requirement.name}: no single bound on {bounded.symbol}")
-    if len(bounded.bounds) != 1:
-        raise refusal
-    try:
-        separated(
-            bounded.state.loads, bounded.question, bounded.relations, bounded.requirement.name
-        )
-    except ProofError:
-        raise refusal from None
 
 
 def _mesh_at(
@@ -318,14 +299,6 @@ def _mesh_at(
     return tuple((s, in_alpha(x.xreplace(at_bound), what)) for s, x in degrees)
 
 
-def _bounds(range_: Range, load: Load, what: Question) -> list[Bound]:
-    return [
-        Bound(direction, in_alpha(expr, what), load.passes, load.links)
-        for direction, expr in ((">=", range_.low), ("<=", range_.high))
-        if expr is not None
-    ]
-
-
 def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     """`expr` in terms of alpha = C/W, where C and W occur in that ratio only and are not asked."""
     if not {v.C, v.W} <= expr.free_symbols or (what and what.symbols & {v.C, v.W}):
@@ -336,7 +309,7 @@ def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     return expr if v.W in changed.free_symbols else changed
 
 
-def _strictest(bounds: list[Bound]) -> tuple[Bound, ...]:
+def _without_implied(bounds: list[Bound]) -> tuple[Bound, ...]:
     """The bounds without those that another one of the same direction implies."""
     kept: list[Bound] = []
     for new in bounds:
@@ -354,14 +327,6 @@ def _implies(strong: Bound, weak: Bound) -> bool:
     if not isinstance(ratio, sp.Rational):
         return False
     return bool(ratio >= 1 if strong.direction == ">=" else ratio <= 1)
-
-
-def _binding(sides: tuple[Side, ...]) -> Iterator[Side]:
-    """The strictest side of each direction."""
-    for direction, pick in ((">=", max), ("<=", min)):
-        facing = [side for side in sides if side.direction == direction]
-        if facing:
-            yield pick(facing, key=lambda side: side.quantity.value)
 
 
 def _no_closed_form(need: Requirement, what: Question, load: Load) -> NotClosedForm:

@@ -114,7 +114,7 @@ def _exact(symbol: sp.Symbol, value: object) -> sp.Rational:
     fraction = Fraction(value)
     if abs(fraction) >= ABSURD:
         raise DeriveError(f"{symbol.name}: expected a number below 1e40")
-    return sp.Rational(fraction.numerator, fraction.denominator)
+    return sp.Rational(fraction)
 
 
 # What the facts say of a step.

@@ -148,7 +148,7 @@ def one_element_size(patch: pytest.MonkeyPatch) -> None:
 
 def one_hot_rows_in_full(patch: pytest.MonkeyPatch) -> None:
     """Rows of look-ups moved as they are multiplied, not as the number of their column."""
-    patch.setattr(passes._Lines, "element", rules.Pass.element)
+    patch.setattr(passes._LineByLine, "element", rules.Pass.element)
 
 
 def one_flop(patch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,7 @@ def reduced_whole(patch: pytest.MonkeyPatch) -> None:
 def unlike_sums_in_one(patch: pytest.MonkeyPatch) -> None:
     """Products that leave a sum in different layouts reduced as if in one."""
 
-    def multiply(self: rules.Pass, terms: Sequence[rules.Term], result: Tensor) -> None:
+    def multiply(self: rules.Pass, terms: Sequence[rules.Operands], result: Tensor) -> None:
         MULTIPLY(self, terms, result)
         sums = [op for op in self.program if isinstance(op, Multiplied)]
         if (
@@ -333,7 +333,7 @@ def gate_without_its_partner(patch: pytest.MonkeyPatch) -> None:
 def one_of_two_uses(patch: pytest.MonkeyPatch) -> None:
     """The gradient of a tensor from the last line that uses it alone."""
 
-    def terms(self: passes._Backward, line: object, name: str) -> list[rules.Term]:
+    def terms(self: passes._Backward, line: object, name: str) -> list[rules.Operands]:
         uses = [one for one in self.block.lines if name in one.operands]
         return TERMS(self, line, name) if line is uses[-1] else []  # type: ignore[arg-type]
 

@@ -55,7 +55,7 @@ from derive.notation.symbols import (
 )  # fmt: skip
 from derive.solve.answer import Bound
 from derive.solve.optimum import optimum
-from derive.solve.threshold import _strictest, threshold
+from derive.solve.threshold import _without_implied, threshold
 
 HALF, TWO_THIRDS = sp.Rational(1, 2), sp.Rational(2, 3)
 MIXED = alpha**2 / (M_X * M_Y * F)
@@ -316,10 +316,10 @@ def test_of_two_bounds_one_way_the_stricter_is_kept() -> None:
         for factor in (2, 1, 3)
     ]
     for order in (bounds, bounds[::-1]):
-        kept = {(bound.direction, bound.expr) for bound in _strictest(order)}
+        kept = {(bound.direction, bound.expr) for bound in _without_implied(order)}
         assert kept == {(">=", 3 * F), ("<=", F)}
     other = Bound("<=", alpha, ("forward",), ("Y",))
-    assert _strictest([bounds[3], other]) == (bounds[3], other)
+    assert _without_implied([bounds[3], other]) == (bounds[3], other)
 
 
 def test_every_strategy_has_an_answer() -> None:

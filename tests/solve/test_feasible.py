@@ -14,7 +14,7 @@ from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, pipeline, tenso
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.solve.feasible import Feasible, divisors, feasible
+from derive.solve.feasible import Feasible, feasible
 from derive.solve.optimum import optimum
 from derive.solve.threshold import threshold
 
@@ -153,9 +153,10 @@ def test_powers_of_two_leave_chips_idle() -> None:
         assert 2 * c.chips > POD >= c.chips
 
 
-def test_divisors() -> None:
-    for n in (*range(1, 400), POD, 9216, 7919, 2**20):
-        assert divisors(n) == [d for d in range(1, n + 1) if n % d == 0]
+def test_every_divisor_is_tried_once() -> None:
+    for n in (*range(1, 60), POD, 7919):
+        splits = feasible(fsdp_tensor, n, V5P, LLAMA, values={"B": n}).candidates
+        assert [c.degree(v.Y) for c in splits] == [d for d in range(1, n + 1) if n % d == 0]
 
 
 def torus(shape: tuple[int, ...], tokens: int = 500_000) -> Feasible:

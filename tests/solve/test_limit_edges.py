@@ -25,7 +25,7 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, ProofError
 from derive.solve.answer import Answer, Side
-from derive.solve.proof import separated
+from derive.solve.proof import Separation
 from derive.solve.question import question
 from derive.solve.threshold import threshold
 from derive.solve.values import facts_of
@@ -80,14 +80,14 @@ def test_a_bound_that_is_off_by_a_percent_is_refused(of: Any, change: Any) -> No
     claim = found.relations[0]
     off = claim.func(claim.lhs, claim.rhs * sp.Rational(change), evaluate=False)
     with pytest.raises(ProofError, match="does not hold"):
-        separated(found.state.loads, found.question, (off,), of.name)
+        Separation(found.state.loads, found.question).proved((off,), of.name)
 
 
 def test_a_bound_that_is_never_positive_holds_nowhere() -> None:
     load = v.tp / v.pp
     claim = sp.Le(v.tp, -v.pp, evaluate=False)
     with pytest.raises(ProofError, match="no point tried lies inside"):
-        separated((Load((load,)),), question(v.tp), (claim,), "made up")
+        Separation((Load((load,)),), question(v.tp)).proved((claim,), "made up")
 
 
 # Values.

@@ -171,7 +171,7 @@ def test_whole_numbers_that_reach_a_number_are_those_that_reach_its_ceiling():
 
 def test_the_first_stage_is_the_one_with_micro_batches_in_flight():
     for step in recomputation("notebook+logits")[:-1]:
-        assert step.claim.has(v.n_fly) is (step.part == ("first",))
+        assert step.claim.has(v.n_fly) is (step.check.stage == "first")
 
 
 @pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)

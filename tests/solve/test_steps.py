@@ -22,6 +22,7 @@ from derive.cost.strategies import (
 from derive.notation import symbols as v
 from derive.notation.errors import ProofError
 from derive.solve.derivation import Step, prove, steps
+from derive.solve.threshold import threshold
 
 SERIAL, EXACT, CONCURRENT = {"overlap": "serial"}, {"form": "exact"}, {"overlap": "concurrent"}
 DERIVATIONS: dict[str, tuple[tuple[sp.Expr, tuple[Mapping[str, object], ...]], ...]] = {
@@ -240,9 +241,10 @@ def test_a_pass_that_asks_no_more_is_said_to() -> None:
 def test_both_passes_are_derived_where_each_binds_on_an_axis() -> None:
     """With gradients of 4 bytes the backward pass binds on X, the forward pass on Y."""
     made = steps(fsdp_tensor, v.B / v.N, gradients="fp32")
-    assert [s.part for s in made if s.kind == "computation"] == [("forward",), ("backward",)]
-    (split,) = (s for s in made if s.kind == "split")
-    assert set(split.part[0].split("+")) == {"forward", "backward"}
+    passes = [said(s) for s in made if s.kind == "computation"]
+    assert ["forward" in passes[0], "backward" in passes[1], len(passes)] == [True, True, 2]
+    (split,) = threshold(fsdp_tensor, v.B / v.N, gradients="fp32").splits
+    assert set(split.passes) == {"forward", "backward"}
     loads = [said(step) for step in made if step.kind == "load"]
     assert any("4 bytes per gradient" in words for words in loads)
 
@@ -257,3 +259,11 @@ def test_a_step_shows_as_text_and_as_math() -> None:
     assert last.text == "Y <= F*M_Y/alpha"
     assert str(last) == f"{last.words}:\n    {last.text}"
     assert last.latex in last._repr_latex_()
+
+
+def test_the_chips_follow_where_the_whole_mesh_is_held() -> None:
+    """With X and Y held, N is the claim, and a wrong one is refused."""
+    listed = steps(fsdp_tensor, v.B / v.N, fixed=(v.X, v.Y))
+    (mesh,) = (step for step in listed if step.kind == "mesh")
+    assert mesh.claim == sp.Eq(v.N, v.X * v.Y, evaluate=False)
+    assert all(refused(mesh.with_claim(claim)) for claim in slips(mesh.claim))

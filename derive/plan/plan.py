@@ -20,7 +20,7 @@ from derive.notation.units import Unit, byte, chip, one, second
 from derive.plan.axes import AXES, PLACE, Degrees
 from derive.plan.task import DEGREES, Task
 from derive.plan.wording import as_text, share, size, time
-from derive.solve.compiled import EXACT, Compiled, compiled, exactly, floats
+from derive.solve.evaluate import EXACT, Compiled, compiled, exactly, floats
 
 MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation
 
@@ -174,7 +174,8 @@ def _exact(step: StepModel, full: bool) -> Compiled:
 @lru_cache(maxsize=64)
 def in_blocks(step: StepModel, targets: tuple[sp.Expr, ...], full: bool = False) -> Compiled:
     """Targets over columns of degrees and a row of micro-batches, the last axis."""
-    return compiled(targets, _definitions(step, full), (DEGREES[:-1], DEGREES[-1:]))
+    each = tuple(sp.collect(target, v.n_mb) for target in targets)  # a product less per term
+    return compiled(each, _definitions(step, full), (DEGREES[:-1], DEGREES[-1:]))
 
 
 def least_memory(task: Task, columns: Mapping[sp.Symbol, Any]) -> Any:

@@ -15,7 +15,7 @@ from derive.notation import symbols as v
 from derive.plan.axes import AXES, Degrees
 from derive.plan.plan import plan_of
 from derive.plan.task import Task
-from derive.solve.compiled import Arithmetic, as_float, floats
+from derive.solve.evaluate import as_float, floats
 
 NEARLY = 1 - 1e-12  # of a time, down to where an earlier one ties with it
 SLACK = 1e-8
@@ -49,7 +49,7 @@ class Edges:
         self.blurred = blurred
         self.near = AT_A_STEP if blurred <= SLACK else 3 * blurred
         self.least: Any = 1.0
-        self.arithmetic: Arithmetic = {**floats(), "ceil": self._ceil}
+        self.arithmetic = {**floats(), "ceil": self._ceil}
 
     def _ceil(self, values: Any) -> Any:
         ceil, smaller = floats()["ceil"], floats()["min"]

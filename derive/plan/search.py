@@ -29,7 +29,7 @@ from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
 from derive.plan.rounding import NEARLY, Edges, blur, tied
 from derive.plan.task import DEGREES, Task
 from derive.plan.wording import as_text
-from derive.solve.compiled import as_float
+from derive.solve.evaluate import as_float
 
 BLOCK = 1 << 15  # plans: a dozen float64 arrays of this size fit a 2 MB cache
 DENSE = 0.3  # above this share of a block, it is quicker to evaluate all of it

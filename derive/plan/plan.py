@@ -115,16 +115,14 @@ class Plan:
             return self.value(step.seconds, second, "step")
         if name in ("memory", "memory_bytes"):
             return self.value(step.memory_bytes, byte, "memory")
-        for term in (*step.parts, *step.memory, step.model_flops):
-            if term.name == name:
-                return self.value(term.expr, term.unit, name)
+        terms = {term.name: term for term in (*step.parts, *step.memory, step.model_flops)}
+        if name in terms:
+            return self.value(terms[name].expr, terms[name].unit, name)
         symbols = {symbol.name: symbol for symbol in self.known}
         symbols |= {axis.name: axis.symbol for axis in AXES}
         if name not in symbols:
-            terms = [term.name for term in (*step.parts, *step.memory, step.model_flops)]
-            raise unknown(
-                "quantity of a plan", name, ["mfu", "seconds", "memory", *terms, *symbols]
-            )
+            names = ["mfu", "seconds", "memory", *terms, *symbols]
+            raise unknown("quantity of a plan", name, names)
         return self.known[symbols[name]]
 
     __getitem__ = quantity

@@ -103,16 +103,17 @@ def compiled(
     extents = {s: 1 << place for place, group in enumerate(reversed(axes)) for s in group}
     page = _Page(dict(definitions), extents)
     results = tuple(sp.Dummy(page.part(target).text) for target in targets)
+    arguments = tuple(sorted(page.arguments, key=v.rank))
     # lambdify makes the function: a symbol stands for a name, a dummy for what is written.
     body = sp.lambdify(
-        (*(sp.Symbol(f"_{name}") for name in EXACT), *page.arguments),
+        (*(sp.Symbol(f"_{name}") for name in EXACT), *arguments),
         results,
         modules=[{}],
         printer=lambda symbol: symbol.name,
         cse=lambda results: (page.lines, results),
         docstring_limit=0,
     )
-    return Compiled(tuple(page.arguments), body)
+    return Compiled(arguments, body)
 
 
 class _Part(NamedTuple):
@@ -178,8 +179,9 @@ class _Page:
     def _share(self, rounded: sp.Expr) -> _Part:
         """What a floor or a ceiling acts on, divided once: n*(1/n) need not be 1."""
         above, below = map(self.part, sp.fraction(rounded))
-        text = f"({above.text} / {below.text})"
-        return _Part(text, above.extent | below.extent) if sp.fraction(rounded)[1] != 1 else above
+        if sp.fraction(rounded)[1] == 1:
+            return above
+        return _Part(f"({above.text} / {below.text})", above.extent | below.extent)
 
     def _extreme(self, function: str, args: Sequence[sp.Expr]) -> _Part:
         """The extreme of two at a time, the smaller arrays first."""
@@ -239,9 +241,6 @@ def evaluate(
         views[symbol] = axis.reshape([-1 if k == place else 1 for k in range(len(grid))])
     constants = {s: np.float64(as_float(_number(s, x))) for s, x in (given or {}).items()}
     function = compiled((expr,), axes=tuple((s,) for s in views))
-    known = {**constants, **views}
-    if left := [s.name for s in function.arguments if s not in known]:
-        raise DeriveError(f"no value for {', '.join(left)}")
     out = np.empty([view.size for view in views.values()])
 
     def fill(out: Any, views: Mapping[sp.Symbol, Any], axis: int) -> None:
@@ -255,8 +254,7 @@ def evaluate(
             part = {s: x[index] if x.shape[axis] > 1 else x for s, x in views.items()}
             fill(out[index], part, axis + 1)
 
-    if out.size:
-        fill(out, views, 0)
+    fill(out, views, 0)
     return out
 
 

@@ -11,7 +11,7 @@ from derive.book import cell, math, percent, si
 from derive.book.tables import Cell
 from derive.notation import symbols as v
 from derive.notation.units import byte, one
-from derive.solve.compiled import exactly
+from derive.solve.evaluate import exactly
 
 from .common import FOUND, STEP, Plan, at, chapter, q
 

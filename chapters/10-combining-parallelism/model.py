@@ -11,7 +11,7 @@ from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
 from derive.plan.search import Ranking
-from derive.solve.compiled import exactly
+from derive.solve.evaluate import exactly
 from derive.solve.recomputation import recomputation
 
 from .common import FOUND, STEP, Plan, chapter, llama8, llama70, ranked

@@ -11,7 +11,7 @@ from derive.cost.memory import chip_parameters
 from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
-from derive.solve.compiled import exactly
+from derive.solve.evaluate import exactly
 
 from .common import STEP, chapter, n, q, whole
 from .searches import PLANS

@@ -27,7 +27,7 @@ from derive.plan.nearest import Near
 from derive.plan.plan import Plan
 from derive.plan.search import Ranking, search
 from derive.plan.task import Task, check_parameters, task
-from derive.solve.compiled import as_float
+from derive.solve.evaluate import as_float
 
 TOP_OF_STYLE: Mapping[str, int] = MappingProxyType({"table": report.TOP, "notebook": 3})
 STYLES = tuple(TOP_OF_STYLE)

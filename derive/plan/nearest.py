@@ -53,15 +53,12 @@ class Change:
     @property
     def value(self) -> int:
         """The value that changes the given one by the smallest factor."""
-        return min(self.values, key=self._factor)
+        return min(self.values, key=lambda x: Fraction(max(x, self.given), min(x, self.given)))
 
     @property
     def factor(self) -> Fraction:
         """By how much the quantity has to grow or to shrink, above 1."""
-        return self._factor(self.value)
-
-    def _factor(self, value: int) -> Fraction:
-        return Fraction(max(value, self.given), min(value, self.given))
+        return Fraction(max(self.value, self.given), min(self.value, self.given))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from derive.notation.units import Unit, byte, chip, one, second
 from derive.plan.axes import AXES, PLACE, Degrees
 from derive.plan.task import DEGREES, Task
 from derive.plan.wording import as_text, share, size, time
-from derive.solve.compiled import EXACT, Compiled, compiled, exactly, floats
+from derive.solve.evaluate import EXACT, Compiled, compiled, exactly, floats
 
 MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation
 
@@ -115,16 +115,14 @@ class Plan:
             return self.value(step.seconds, second, "step")
         if name in ("memory", "memory_bytes"):
             return self.value(step.memory_bytes, byte, "memory")
-        for term in (*step.parts, *step.memory, step.model_flops):
-            if term.name == name:
-                return self.value(term.expr, term.unit, name)
+        terms = {term.name: term for term in (*step.parts, *step.memory, step.model_flops)}
+        if name in terms:
+            return self.value(terms[name].expr, terms[name].unit, name)
         symbols = {symbol.name: symbol for symbol in self.known}
         symbols |= {axis.name: axis.symbol for axis in AXES}
         if name not in symbols:
-            terms = [term.name for term in (*step.parts, *step.memory, step.model_flops)]
-            raise unknown(
-                "quantity of a plan", name, ["mfu", "seconds", "memory", *terms, *symbols]
-            )
+            names = ["mfu", "seconds", "memory", *terms, *symbols]
+            raise unknown("quantity of a plan", name, names)
         return self.known[symbols[name]]
 
     __getitem__ = quantity
@@ -174,7 +172,8 @@ def _exact(step: StepModel, full: bool) -> Compiled:
 @lru_cache(maxsize=64)
 def in_blocks(step: StepModel, targets: tuple[sp.Expr, ...], full: bool = False) -> Compiled:
     """Targets over columns of degrees and a row of micro-batches, the last axis."""
-    return compiled(targets, _definitions(step, full), (DEGREES[:-1], DEGREES[-1:]))
+    each = tuple(sp.collect(target, v.n_mb) for target in targets)  # a product less per term
+    return compiled(each, _definitions(step, full), (DEGREES[:-1], DEGREES[-1:]))
 
 
 def least_memory(task: Task, columns: Mapping[sp.Symbol, Any]) -> Any:

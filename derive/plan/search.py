@@ -2,9 +2,11 @@
 
 Rules on one degree are checked per value, divisibility as each axis joins, and the step model runs
 in float64 on what is left, in blocks that stay in cache; so memory does not grow with the grid. A
-plan whose recomputed layers lie within rounding of a step is decided exactly. Times that differ by
-less than 1e-12 relatively are ties, in the order of enumeration: that of the axes, the micro-batch
-last. Plans that are shown are evaluated again exactly (`plan_of`).
+plan whose recomputed layers lie within rounding of a step is decided exactly: a ceiling is taken
+`SLACK` below its argument, and what it acts on leaves an edge, how far that lies below the whole
+number it is rounded up to. Times that differ by less than 1e-12 relatively are ties, in the order
+of enumeration: that of the axes, the micro-batch last. Plans that are shown are evaluated again
+exactly (`plan_of`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import islice
 from math import inf, prod
@@ -26,13 +29,16 @@ from derive.plan import report
 from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
 from derive.plan.nearest import CLOSEST, Near, nearest
 from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
-from derive.plan.rounding import NEARLY, Edges, blur, tied
 from derive.plan.task import DEGREES, Task
 from derive.plan.wording import as_text
-from derive.solve.compiled import as_float
+from derive.solve.evaluate import as_float, floats
 
 BLOCK = 1 << 15  # plans: a dozen float64 arrays of this size fit a 2 MB cache
 DENSE = 0.3  # above this share of a block, it is quicker to evaluate all of it
+NEARLY = 1 - 1e-12  # of a time, down to where an earlier one ties with it
+SLACK = 1e-8  # an argument of a ceiling that is whole is rounded up to itself, if less far off
+AT_A_STEP = 3 * SLACK  # an edge below this is within the slack of a step, with room for rounding
+ROUNDINGS = 64  # more than the model has in a row
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -288,3 +294,55 @@ def _too_large(task: Task, grid: Space) -> tuple[Plan, ...]:
             best = sorted(best, key=lambda pair: pair[0])[:CLOSEST]
     plans = (plan_of(task, row) for _, row in best)
     return tuple(sorted(plans, key=lambda plan: plan.lacks_bytes))
+
+
+def blur(task: Task) -> float:
+    """How far float64 may be off, in layers, where it says how many are recomputed.
+
+    That number is a sum of bytes over those that a recomputed layer saves. Rounding takes part of
+    the states and of what the layers keep, over the same; both are largest where the context group
+    is, since it splits what is saved and not the parameters.
+    """
+    n, counts = plan_of(task, Degrees(1 for _ in AXES)).numbers, task.counts
+    saved = n[v.a_1] - n[v.a_0]
+    kept = (counts.layers + 2) * n[v.a_1] + n.get(v.M_logits, Fraction(0))
+    context = min(counts.cards, max(1, counts.seq // max(1, counts.least_chunk)))
+    return ROUNDINGS * 2.0**-53 * as_float((context * n[v.M_states] + kept) / saved)
+
+
+class Edges:
+    """float64's arithmetic with its ceilings watched.
+
+    `least` is the smallest edge of each plan, or its smallest distance from a step on either side
+    where `blurred`, how far rounding may be off, is above a slack; `near` is below what of that a
+    plan is to be decided exactly.
+    """
+
+    def __init__(self, blurred: float) -> None:
+        self.blurred = blurred
+        self.near = AT_A_STEP if blurred <= SLACK else 3 * blurred
+        self.least: Any = 1.0
+        self.arithmetic = {**floats(), "ceil": self._ceil}
+
+    def _ceil(self, values: Any) -> Any:
+        ceil, smaller = floats()["ceil"], floats()["min"]
+        low = values - SLACK
+        steps = ceil(low)
+        edge = steps - low
+        self.least = smaller(self.least, edge)
+        if self.blurred > SLACK:
+            self.least = smaller(self.least, 1 - edge)
+        return steps
+
+    def undecided(self, redo: Any, seconds: Any, layers: int) -> Any:
+        """Whether float64 leaves open how many layers are recomputed, or how long a step takes. A
+        plan that needs more layers than the model has is not open."""
+        at_a_step = (self.least < self.near) & (redo <= layers + 1 + self.blurred)
+        # Infinity, or not a number: what float64 does not hold. A number is equal to itself.
+        strange = (self.least != self.least) | (seconds != seconds) | (seconds == inf)
+        return at_a_step | strange
+
+
+def tied(earlier: Any, later: Any) -> Any:
+    """Whether a time and one that is not before it are equal within rounding: numbers or arrays."""
+    return later * NEARLY <= earlier

@@ -24,7 +24,7 @@ from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, glossed, number
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.wording import amounts
-from derive.solve.compiled import as_float
+from derive.solve.evaluate import as_float
 from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of
 
 DEGREES = tuple(axis.symbol for axis in AXES)

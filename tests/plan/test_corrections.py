@@ -11,7 +11,7 @@ from cases import asked, at
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, step_assumptions
 from derive.notation.errors import DeriveError
 from derive.plan.search import search
-from derive.solve.compiled import exactly
+from derive.solve.evaluate import exactly
 
 PARAMS, WIDTH, VOCAB, LAYERS = 70_600_000_000, 8192, 128256, 80
 GIB = 2**30

@@ -15,10 +15,9 @@ from derive.notation import symbols as v
 from derive.notation.quantity import number
 from derive.plan import search as searching
 from derive.plan.plan import in_blocks, plan_of
-from derive.plan.rounding import SLACK, Edges, blur, tied
-from derive.plan.search import search
+from derive.plan.search import SLACK, Edges, blur, search, tied
 from derive.plan.task import DEGREES
-from derive.solve.compiled import floats
+from derive.solve.evaluate import floats
 
 CLOSE = Fraction(20000001, 10**7)  # to e = 2, and allowed
 

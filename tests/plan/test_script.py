@@ -11,7 +11,7 @@ from cases import asked, at, space
 
 from derive.notation import symbols as v
 from derive.plan.search import search
-from derive.solve.compiled import exactly
+from derive.solve.evaluate import exactly
 
 NODES = (1, 2, 4, 8, 16)
 

@@ -18,8 +18,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import number
 from derive.solve import evaluate as module
-from derive.solve.compiled import compiled
-from derive.solve.evaluate import BLOCK, evaluate
+from derive.solve.evaluate import BLOCK, compiled, evaluate
 from derive.solve.threshold import threshold
 
 MIXED = threshold(fsdp_tensor, v.B / v.N).closed_form

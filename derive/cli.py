@@ -171,8 +171,8 @@ def _ask_parser(commands: Any) -> None:
     parser.add_argument(
         "strategy",
         metavar="STRATEGY",
-        help="such as fsdp_tensor, a sharding, a block such as layer with --layout, or a limit of a "
-        "training step such as context_ring",
+        help="such as fsdp_tensor, a sharding, a block such as layer with --layout, or a limit of "
+        "a training step such as context_ring",
     )
     parser.add_argument("question", metavar="QUESTION", help="a symbol or ratio: B/X, B/N, Y, N, F")
     _values(parser)

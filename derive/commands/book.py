@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from derive.book import report
+from derive.commands import plan
 from derive.commands.inputs import path_of
+from derive.commands.parser import PLANNED
 from derive.notation.errors import DeriveError, quoted
 
 
-def figures(folder: str | None) -> tuple[list[dict[str, Any]], str]:
+def figures(options: Namespace) -> tuple[list[dict[str, Any]], str]:
     """Every figure of the chapters as JSON-ready data and as a listing. Raises DeriveError."""
-    root = book_root(folder)
+    root = book_root(options.chapters)
     return report.figures(root), report.listing(root)
 
 
-def why(figure: str, folder: str | None) -> str:
-    """The tree of one figure, named CHAPTER.FIGURE, down to its sources. Raises DeriveError."""
-    return report.why(book_root(folder), figure)
+def why(options: Namespace) -> tuple[None, str]:
+    """The tree of one figure, named CHAPTER.FIGURE or plan.RANK.NAME, down to its sources. Raises
+    DeriveError."""
+    if options.figure.startswith("plan."):
+        return None, plan.why(options)
+    for name in PLANNED:
+        if getattr(options, name) is not None:
+            raise DeriveError(f"--{name}: of a plan alone, such as plan.1.mfu")
+    return None, report.why(book_root(options.chapters), options.figure)
 
 
 def book_root(folder: str | None) -> Path:

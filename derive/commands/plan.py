@@ -12,10 +12,10 @@ from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import set_values
+from derive.commands.inputs import catalogue_of, set_values
 from derive.commands.mesh import sizes_of
 from derive.cost.assumptions import step_assumptions
-from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
+from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model
 from derive.facts.tree import cited, tree
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
@@ -99,7 +99,7 @@ def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
     profile = assumptions.profile or DEFAULT_PROFILE
     if options.profile is not None:
         profile = options.profile
-    known = _catalogue(options, profile)
+    known = catalogue_of(Namespace(facts=options.facts, profile=profile))
     values = set_values(options.set)
     for symbol in values:
         if symbol in OPTIONS:
@@ -117,15 +117,6 @@ def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
     if v.P in values:
         check_parameters(chosen, asked)
     return asked, known
-
-
-def _catalogue(options: Namespace, profile: str) -> Catalogue:
-    if not options.facts:
-        return shipped()
-    # Imported here: it brings the strategies, which a plan does not need.
-    from derive.commands.inputs import catalogue_of
-
-    return catalogue_of(Namespace(facts=options.facts, profile=profile))
 
 
 def _count(text: str, symbol: Any, option: str) -> int:

@@ -12,16 +12,13 @@ import pytest
 from cases import LINES, SEARCHES, asked
 
 from derive.commands import plan as plan_command
-from derive.commands.plan_parser import add_plan_parser
+from derive.commands.parser import parser
 from derive.notation.errors import DeriveError
 from derive.plan.search import search
 
 
 def typed(text: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    commands = parser.add_subparsers()
-    add_plan_parser(commands, argparse._StoreAction)
-    return parser.parse_args(text.split())
+    return parser().parse_args(text.split())
 
 
 def plan(text: str) -> tuple[dict[str, Any], str, int]:

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from derive.commands import mesh as mesh_command
-from derive.commands.plan_parser import add_mesh_parser
+from derive.commands.parser import parser
 from derive.notation.errors import DeriveError
 
 
 def mesh(text: str, **options: str) -> tuple[dict[str, Any], str]:
     """The command; options that hold spaces or nothing are given by name."""
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_mesh_parser(parser.add_subparsers(), argparse._StoreAction)
-    typed = parser.parse_args(["mesh", *text.split()])
+    typed = parser().parse_args(["mesh", *text.split()])
     return mesh_command.run(argparse.Namespace(**{**vars(typed), **options}))
 
 

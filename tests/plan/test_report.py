@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from cases import asked, at, of_notebook, space
 
 from derive.commands import plan as plan_command
-from derive.commands.plan_parser import add_plan_parser
+from derive.commands.parser import parser
 from derive.cost.assumptions import DEFAULT
 from derive.plan import report
 from derive.plan.mesh import lines, mesh, regrouped
@@ -25,9 +24,7 @@ MODEL = "--model llama-3-70b --chip h100"
 
 
 def printed(text: str) -> str:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_plan_parser(parser.add_subparsers(), argparse._StoreAction)
-    shown = plan_command.run(parser.parse_args(["plan", *text.split()]))[1]
+    shown = plan_command.run(parser().parse_args(["plan", *text.split()]))[1]
     return shown.replace("\u00a0", " ")
 
 

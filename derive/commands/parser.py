@@ -1,0 +1,234 @@
+"""What can be typed: the commands and their options. What a command needs is imported when it runs,
+so that --help is quick."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any
+
+from derive.commands import output
+from derive.notation.errors import DeriveError, quoted, unknown
+
+OVERLAPS = ("concurrent", "serial")
+PASSES = ("each", "forward", "backward", "step")
+KEEPS = ("activations", "none", "weights", "all")
+NETWORKS = ("chip", "torus", "node", "two-level", "egress")
+SPLITS = ("divisors", "powers_of_two", "torus")
+TASK = {
+    "model": "such as llama-3-70b",
+    "chip": "such as h100",
+    "cards": "how many chips",
+    "seq": "tokens of a sequence",
+    "batch": "sequences of a step",
+}
+METAVARS = {"seq": "TOKENS", "batch": "SEQUENCES"}
+PLANNED = (*TASK, "assume", "set", "profile", "facts")
+
+
+class _Once(Action):
+    """Stores a value, and refuses an option that is given twice."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given = namespace.__dict__.setdefault("given", set())
+        if self.dest in given:
+            raise DeriveError(f"{option_string} is given twice, the second time {quoted(values)}")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+class _Parser(ArgumentParser):
+    """argparse with one line for a mistake, offering the nearest command or option."""
+
+    def error(self, message: str) -> Any:
+        output.complain(f"{self.prog}: {message}; see {self.prog} --help")
+        raise SystemExit(2)
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            kind = (
+                "command" if isinstance(action.choices, dict) else (action.metavar or action.dest)
+            )
+            raise unknown(str(kind).lower(), str(value), list(action.choices))
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, with the nearest option for one that is not known."""
+        found, extra = self.parse_known_args(args, namespace)
+        for word in extra:
+            if word.startswith("-"):
+                raise unknown("option", word, self._options(args))
+            raise DeriveError(f"one argument too many: {quoted(word)}; quote what holds spaces")
+        return found
+
+    def _options(self, args: Any) -> list[str]:
+        """The options of the command that was named, for a hint."""
+        words = sys.argv[1:] if args is None else args
+        parsers = [self]
+        for action in self._actions:
+            if isinstance(action.choices, dict):
+                parsers += [action.choices[w] for w in words if w in action.choices]
+        return [o for p in parsers for o in p._option_string_actions if o.startswith("--")]
+
+
+def parser() -> ArgumentParser:
+    """The parser of the command line: of options, `command` names the module of the command that
+    was given and `call` its function; both are missing where none was given."""
+    whole = _Parser(
+        prog="derive",
+        description="Thresholds, proofs and numbers of distributed training.",
+        epilog="Without a command: a Python prompt with the names loaded.",
+        allow_abbrev=False,
+    )
+    commands = whole.add_subparsers(metavar="COMMAND")
+    _ask(_command(commands, "ask", "a closed form, its derivation and its value"))
+    _layer(_command(commands, "layer", "FLOPs, moves and saved tensors of any block and layout"))
+    _plan(_command(commands, "plan", "the ranked plans of a model on so many cards"))
+    _mesh(_command(commands, "mesh", "groups of a device mesh and coordinates of a rank"))
+    facts = _command(commands, "facts", "chips and models, their readings and sources")
+    facts.add_argument("name", nargs="?", metavar="NAME", help="a chip or model; all without")
+    _facts(facts, "whose readings are in use", "scaling-book")
+    _json(facts)
+    figures = _command(commands, "figures", "every figure of the book", "book", "figures")
+    _once(figures, "--chapters", metavar="FOLDER", help="the folder of chapters")
+    _json(figures)
+    why = _command(commands, "why", "the tree of one figure down to its sources", "book", "why")
+    told = "such as 06.alpha-v5p, or plan.RANK.NAME with the options of plan: plan.1.mfu"
+    why.add_argument("figure", metavar="CHAPTER.FIGURE", help=told)
+    _task(why, required=False)
+    _once(why, "--chapters", metavar="FOLDER", help="the folder of chapters")
+    return whole
+
+
+def _command(commands: Any, name: str, text: str, command: str = "", call: str = "run") -> Any:
+    one = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    # Else "-1e3" is taken for an option, and the message is that a value is missing.
+    one._negative_number_matcher = re.compile(r"-[0-9.]")
+    one.set_defaults(command=command or name, call=call)
+    return one
+
+
+def _once(one: ArgumentParser, option: str, **more: Any) -> None:
+    one.add_argument(option, action=_Once, **more)
+
+
+def _json(one: ArgumentParser) -> None:
+    one.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _facts(one: ArgumentParser, told: str, default: str | None = None) -> None:
+    _once(one, "--profile", default=default, help=told)
+    one.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
+
+
+def _one_of(choices: Sequence[str]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}; the first is the default"
+
+
+def _chosen(
+    one: ArgumentParser, option: str, choices: Sequence[str], told: str = "", **more: Any
+) -> None:
+    words = f"{told}{_one_of(choices)}"
+    metavar = option.removeprefix("--").upper()
+    _once(one, option, choices=choices, metavar=metavar, help=words, **more)
+
+
+def _ask(ask: ArgumentParser) -> None:
+    told = (
+        "such as fsdp_tensor, a sharding, a block such as layer with --layout, or a limit of a "
+        "training step such as context_ring"
+    )
+    ask.add_argument("strategy", metavar="STRATEGY", help=told)
+    ask.add_argument("question", metavar="QUESTION", help="a symbol or ratio: B/X, B/N, Y, N, F")
+    _values(ask)
+    told = (
+        "of a limit (context_ring, pipeline_bubble, tensor_share, gradient_sync, batch_feed): "
+        "default or notebook, or such as notebook+ring_tensor"
+    )
+    _once(ask, "--assume", help=told)
+    _chosen(ask, "--overlap", OVERLAPS)
+    _chosen(ask, "--pass", PASSES, dest="passes")
+    form = ask.add_mutually_exclusive_group()
+    for option, told in (
+        ("exact", "collectives over n devices send (n-1)/n of an array; the default of --feasible"),
+        ("large-n", "(n-1)/n taken as 1; the default of all else"),
+    ):
+        form.add_argument(f"--{option}", dest="form", action="store_const", const=option, help=told)
+    told = "axes do not wrap around"
+    ask.add_argument("--no-wrap", dest="wrap", action="store_const", const=False, help=told)
+    _chosen(ask, "--network", NETWORKS, "what the moves run over: ")
+    ask.add_argument("--steps", action="store_true", help="show the derivation")
+    what = ask.add_mutually_exclusive_group()
+    what.add_argument("--best", action="store_true", help="the optimum of a mesh axis")
+    told = f"what survives rounding: {', '.join(SPLITS[:-1])} or {SPLITS[-1]}"
+    what.add_argument("--feasible", action=_Once, metavar="SPLITS", choices=SPLITS, help=told)
+
+
+def _layer(layer: ArgumentParser) -> None:
+    told = (
+        '"In[B_X, D] . W_in[D_X, F] . W_out[F, D_X] -> Out[B_X, D]", a strategy such as fsdp, or '
+        "a block such as layer with --layout"
+    )
+    layer.add_argument("sharding", metavar="SHARDING", help=told)
+    _values(layer)
+
+
+def _values(one: ArgumentParser) -> None:
+    """What `ask` and `layer` take."""
+    _once(one, "--chip", metavar="CHIP", help="such as tpu-v5p")
+    _once(one, "--model", metavar="MODEL", help="such as llama-3-70b")
+    told = "a symbol's value, with a unit or not"
+    one.add_argument("--set", metavar="NAME=VALUE", action="append", help=told)
+    _facts(one, "whose readings of the facts", "scaling-book")
+    _chosen(one, "--keep", KEEPS, "gathered tensors kept for the backward pass: ")
+    one.add_argument("--gated", action="store_const", const=True, help="three matrices per layer")
+    told = 'how a block is spread: "B:X D:X", dimension:axis, limited as in "D:dp(weights)"'
+    _once(one, "--layout", metavar="RULES", help=told)
+    told = "the parameters of a block that is written out, if not the tensors called W or W_..."
+    _once(one, "--parameters", metavar="NAMES", help=told)
+    _once(one, "--precision", help="bf16 (default), fp8, int8, fp4, fp32 or any")
+    _once(one, "--gradients", help="precision of the weight gradients")
+    _json(one)
+
+
+def _plan(plan: ArgumentParser) -> None:
+    _task(plan, required=True)
+    _once(plan, "--top", metavar="K", help="how many plans; 0: all")
+    told = "why plan A beats plan B, each a rank or such as tp=8,cp=1,pp=1"
+    _once(plan, "--why", nargs=2, metavar=("A", "B"), help=told)
+    told = "the rank of a plan as well, such as tp=8,cp=1,pp=4"
+    plan.add_argument("--also", metavar="DEGREES", action="append", help=told)
+    _once(plan, "--style", help="table (the default) or notebook")
+    _json(plan)
+
+
+def _task(one: ArgumentParser, *, required: bool) -> None:
+    """What is planned; `derive why` takes it as well, for a figure plan.RANK.NAME."""
+    for name, told in TASK.items():
+        _once(one, f"--{name}", required=required, metavar=METAVARS.get(name), help=told)
+    told = "notebook or default (the default), or such as notebook+ring_tensor"
+    _once(one, "--assume", help=told)
+    told = "a constant (eta=0.5, M_hbm=96 GB), or a degree to hold (tp, cp, pp, dp, b_seq)"
+    one.add_argument("--set", metavar="NAME=VALUE", action="append", help=told)
+    _facts(one, "whose readings of the facts")
+
+
+def _mesh(mesh: ArgumentParser) -> None:
+    told = "such as tp=2,cp=2,dp=2,pp=2, innermost first"
+    _once(mesh, "--sizes", required=True, help=told)
+    _once(mesh, "--cards-per-node", required=True, metavar="N", help="cards of a node")
+    told = "axes from the inside out (tp,cp,dp,pp or tp-cp-dp-pp), megatron, torchtitan, llama3"
+    _once(mesh, "--order", help=told)
+    _once(mesh, "--rank", metavar="R", help="a rank to locate")
+    told = "coordinates whose rank is asked for, such as tp=1,dp=1 (an axis left out is at 0)"
+    _once(mesh, "--at", metavar="INDICES", help=told)
+    told = "the same cards regrouped for experts, such as ep=4 or etp=2,ep=4"
+    _once(mesh, "--experts", metavar="SIZES", help=told)
+    _json(mesh)

@@ -71,7 +71,7 @@ def equal(left: sp.Expr, right: sp.Expr) -> bool:
         a, b = (sp.N(side.xreplace(point), 40) for side in (left, right))
         if abs(a - b) > abs(b) * sp.Float("1e-30"):
             return False
-    return bool(sp.simplify(left - right) == 0)
+    return bool(sp.expand(left - right) == 0 or sp.simplify(left - right) == 0)
 
 
 CLOSED: tuple[tuple[Strategy, sp.Expr, Mapping[str, object], str, sp.Expr], ...] = (

@@ -5,7 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from math import gcd, lcm, prod
 
+import numpy as np
 import sympy as sp
+from exact import exact
 from reference import Sizes, differentiable, is_exact, truth
 from simulator import Machine, Mesh, SimulationError
 
@@ -89,8 +91,9 @@ def compare(
     mesh = Mesh({axis: mesh_sizes.get(axis, 1) for axis in read.mesh} or {"X": 1})
     whole = program(read, keep, fused)
     sizes = sizes_for(whole, mesh)
-    values, exact = truth(read, sizes), is_exact(read)
-    forward, backward, update = (Machine(mesh, values, exact) for _ in range(3))
+    values, whole_numbers = truth(read, sizes), is_exact(read)
+    wanted: dict[Tensor, np.ndarray] = {}
+    forward, backward, update = (Machine(mesh, values, whole_numbers, wanted) for _ in range(3))
     count = Counter(whole, mesh, sizes)
 
     for name in (*read.inputs, *read.parameters):
@@ -156,10 +159,10 @@ class Counter:
     def __init__(self, whole: Program, mesh: Mesh, sizes: Sizes) -> None:
         self.block = whole.block
         self.sizes = sizes
-        self.numbers = {find(name): sp.Integer(size) for name, size in sizes.items()}
-        self.numbers |= {mesh_axis(axis): sp.Integer(n) for axis, n in mesh.sizes.items()}
+        self.numbers = {find(name): Fraction(size) for name, size in sizes.items()}
+        self.numbers |= {mesh_axis(axis): Fraction(n) for axis, n in mesh.sizes.items()}
         bytes_ = {"e": ELEMENT, "e_g": GRADIENT, "e_32": WIDE, "fma": 2}
-        self.numbers |= {find(name): sp.Integer(size) for name, size in bytes_.items()}
+        self.numbers |= {find(name): Fraction(size) for name, size in bytes_.items()}
 
     def element(self, name: str) -> Fraction:
         """The bytes of an element of the tensor called `name`."""
@@ -187,6 +190,9 @@ class Counter:
         self.equal(derived, counted, f"saved {name}")
 
     def equal(self, derived: sp.Expr, counted: int | Fraction, what: str) -> None:
-        value = derived.xreplace(self.numbers)
-        if not value.is_Rational or Fraction(int(value.p), int(value.q)) != counted:
+        try:
+            value = exact(derived, self.numbers)
+        except KeyError as error:
+            raise SimulationError(f"{self.block}: {what}: {error} has no value") from None
+        if value != counted:
             raise SimulationError(f"{self.block}: {what}: derived {value}, counted {counted}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 
 import functions
@@ -34,11 +34,11 @@ class Mesh:
 
     sizes: dict[str, int]
 
-    @property
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         return tuple(self.sizes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.sizes.values())
 
@@ -66,6 +66,17 @@ class Mesh:
             start = self.rank(device, axes) * length
             where.append(slice(start, start + length))
         return tuple(where)
+
+    def starts(self, axes: tuple[str, ...], length: int) -> np.ndarray:
+        """Where the block of each device begins in a dimension of `length` over `axes`."""
+        if length % self.size(axes):
+            raise SimulationError(f"{length} elements do not split over {axes} of {self.sizes}")
+        ranks = np.zeros(tuple(1 for _ in self.shape), int)
+        for place in self.places(axes):
+            along = np.arange(self.shape[place])
+            behind = (1 for _ in self.shape[place + 1 :])
+            ranks = ranks * self.shape[place] + along.reshape(-1, *behind)
+        return ranks * (length // self.size(axes))
 
     def spread(self, whole: np.ndarray, layout: Layout) -> np.ndarray:
         """Every device's own block of a tensor: `block` for all of them at once."""
@@ -115,6 +126,7 @@ class Sent:
 class Machine:
     """The devices in the middle of a pass. `values` are the unsharded tensors, to check against.
 
+    `wanted` are the shards of them that were checked against, which several passes may share;
     `statistics` are what a kernel keeps of a function's operand: the log-sum-exp of each row of a
     softmax, or the image of a gate. A function that is applied again is made from them.
     """
@@ -122,13 +134,13 @@ class Machine:
     mesh: Mesh
     values: dict[str, np.ndarray]
     exact: bool = True
+    wanted: dict[Tensor, np.ndarray] = field(default_factory=dict)
     shards: dict[Tensor, np.ndarray] = field(default_factory=dict)
     partial: dict[Tensor, tuple[str, ...]] = field(default_factory=dict)
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
     used: set[Tensor] = field(default_factory=set)
     sent: list[Sent] = field(default_factory=list)
     flops: Fraction = Fraction(0)
-    wanted: dict[Tensor, np.ndarray] = field(default_factory=dict)
 
     def place(self, tensor: Tensor) -> None:
         """Give every device its own block of a tensor that the pass starts from."""
@@ -245,18 +257,18 @@ class Machine:
         """What each device keeps; an error where it would need what it does not hold."""
         shards = self.held(op.before, whole=False)
         shape = self.values[op.before.name.partition("+")[0]].shape
-        made = []
-        for device in np.ndindex(self.mesh.shape):
-            have = self.mesh.block(op.before.layout, shape, device)
-            want = self.mesh.block(op.after.layout, shape, device)
-            for h, w in zip(have, want, strict=True):
-                if w.start < h.start or w.stop > h.stop:
-                    raise SimulationError(f"device {device} cannot slice {op.before} to {op.after}")
-            local = [
-                slice(w.start - h.start, w.stop - h.start) for h, w in zip(have, want, strict=True)
-            ]
-            made.append(shards[device][tuple(local)])
-        return np.stack(made).reshape(*self.mesh.shape, *made[0].shape)
+        lead, local = len(self.mesh.shape), len(shape)
+        where = list(np.ogrid[tuple(map(slice, (*self.mesh.shape, *(1 for _ in shape))))][:lead])
+        for place, (length, had, kept) in enumerate(
+            zip(shape, op.before.layout, op.after.layout, strict=True)
+        ):
+            start = self.mesh.starts(kept, length) - self.mesh.starts(had, length)
+            size = length // self.mesh.size(kept)
+            if np.any(start < 0) or np.any(start + size > length // self.mesh.size(had)):
+                raise SimulationError(f"devices cannot slice {op.before} to {op.after}")
+            along = np.arange(size).reshape(-1, *(1 for _ in range(local - place - 1)))
+            where.append(start.reshape(*start.shape, *(1 for _ in shape)) + along)
+        return np.asarray(shards[tuple(where)])
 
     def move(self, op: Moved) -> tuple[np.ndarray, tuple[str, ...]]:
         """Run one collective in every group of its axes; also the axes that are still to reduce."""

@@ -27,6 +27,7 @@ from derive.cost.limits import (
 from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.errors import NotClosedForm, UnknownName
+from derive.solve.question import put_through, question, requirement
 from derive.solve.threshold import Threshold, threshold
 from derive.solve.values import values_for
 
@@ -165,12 +166,11 @@ def test_a_bound_on_any_symbol_is_where_the_whole_load_is_one(
     for symbol in sorted(some_values(text, draw).keys() | {v.T_r, v.n_mb, v.psi}, key=v.rank):
         if symbol in defined_in(text) and symbol not in {*LINKS, v.T_r, v.n_mb}:
             continue  # what is asked in place of its own definition
-        try:
-            bounded = threshold(of, symbol, text, form=form)
-        except (NotClosedForm, UnknownName):
+        bounded = bound_on(of, symbol, text, form)
+        if bounded is None:
             continue
         for _ in range(3):
-            at, load = bound_of(bounded, of, text, symbol, some_values(text, draw))
+            at, load = bound_of(bounded, text, form, symbol, some_values(text, draw))
             if at is None or at <= 0 or load(at) == 0:
                 continue
             checked += 1
@@ -180,13 +180,30 @@ def test_a_bound_on_any_symbol_is_where_the_whole_load_is_one(
     assert checked > 5
 
 
+BOUNDS: dict[tuple[object, ...], Threshold | None] = {}
+
+
+def bound_on(of: Limit, symbol: sp.Symbol, text: str, form: str) -> Threshold | None:
+    """The bound, None where there is none; solved once for loads that are equal, which is what
+    most corrections leave them. Its number is still put into the model of each."""
+    what = question(symbol)
+    need = put_through(requirement(of, what, text, form=form), what)
+    loads = (of, symbol, need.held, *(load.total for load in need.loads))
+    if loads not in BOUNDS:
+        try:
+            BOUNDS[loads] = threshold(of, symbol, text, form=form)
+        except (NotClosedForm, UnknownName):
+            BOUNDS[loads] = None
+    return BOUNDS[loads]
+
+
 def bound_of(
-    bounded: Threshold, of: Limit, text: str, symbol: sp.Symbol, given: dict[sp.Symbol, Q]
+    bounded: Threshold, text: str, form: str, symbol: sp.Symbol, given: dict[sp.Symbol, Q]
 ) -> tuple[Q | None, Callable[[Q], Q]]:
     """The number of a bound, None where it is not rational, and the load as a function of the
     symbol: declared, with every intermediate worked out anew from what is given."""
     through = {v.T_r: v.T, v.n_mb: v.B_seq}
-    values = model_at(text, given)
+    values, declared = model_at(text, given), load_of(bounded.subject, text, form)
     known = {s: sp.Rational(x.numerator, x.denominator) for s, x in values.items() if s != symbol}
     at = bounded.closed_form.xreplace(known).doit()
 
@@ -196,8 +213,6 @@ def bound_of(
             changed[through[symbol]] *= value / values[symbol]
         else:
             changed[symbol] = value
-        return exact(
-            load_of(of, text, bounded.requirement.assumptions.form), model_at(text, changed)
-        )
+        return exact(declared, model_at(text, changed))
 
     return Q(int(at.p), int(at.q)) if at.is_Rational else None, load

@@ -241,6 +241,14 @@ def _values(parser: argparse.ArgumentParser) -> None:
         "--gated", action="store_const", const=True, help="three matrices per layer"
     )
     parser.add_argument(
+        "--layout", action=_Once, metavar="RULES",
+        help='how a block is spread: "B:X D:X", dimension:axis, limited as in "D:dp(weights)"',
+    )  # fmt: skip
+    parser.add_argument(
+        "--parameters", action=_Once, metavar="NAMES",
+        help="the tensors of a block that are parameters, if not those called W or W_...",
+    )  # fmt: skip
+    parser.add_argument(
         "--precision", action=_Once, help="bf16 (default), fp8, int8, fp4, fp32 or any"
     )
     parser.add_argument("--gradients", action=_Once, help="precision of the weight gradients")

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from types import MappingProxyType
 from typing import Any
 
 import sympy as sp
 
 from derive.commands.inputs import givers_of, set_values
-from derive.cost.assumptions import Assumptions, assume, step_assumptions
-from derive.cost.limits import LIMITS, Limit
-from derive.cost.strategies import STRATEGIES, Strategy, layer, strategy
+from derive.commands.options import OPTIONS, assumptions_of, check_mesh, subject_of, values_of
+from derive.cost.assumptions import Assumptions, step_assumptions
+from derive.cost.limits import Limit
+from derive.cost.strategies import Strategy
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, unknown
-from derive.notation.printed import shown
+from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity, glossed
 from derive.notation.read import ratio
 from derive.solve.answer import Answer, Bounded, tree_lines
@@ -32,16 +31,6 @@ from derive.solve.optimum import Optimum, optimum
 from derive.solve.question import STATE, question
 from derive.solve.threshold import Threshold, threshold
 from derive.solve.values import Giver, value_of
-
-# What states an assumption, by the option's name in the parsed ones.
-OPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
-        "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
-        "network": "--network",
-    }
-)  # fmt: skip
-BINDS = {"e": "--precision", "s_P": "--precision", "e_g": "--gradients"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +52,7 @@ class Asked:
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
-    subject = _subject_of(options.strategy)
+    subject = subject_of(options.strategy, options)
     _check_options(subject, options)
     asked = _read(subject, options)
     if options.feasible is not None:
@@ -77,73 +66,6 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     notes = _notes(asked, data)
     data["notes"] = [*data.get("notes", ()), *notes]
     return data, "\n".join([*lines, *(f"note: {note}" for note in notes)])
-
-
-# Reading the options.
-def strategy_of(text: str) -> Strategy:
-    """A strategy by its name, or a sharding written out."""
-    return layer(text) if "[" in text else strategy(text)
-
-
-def _subject_of(text: str) -> Strategy | Limit:
-    try:
-        return strategy_of(text)
-    except UnknownName:
-        if "[" in text:
-            raise
-    if text not in LIMITS:
-        raise unknown("strategy", text, [*STRATEGIES, *LIMITS])
-    return LIMITS[text]
-
-
-def assumptions_of(options: Namespace) -> Assumptions:
-    """The assumptions that the options state; those left out keep their defaults."""
-    names = (*OPTIONS, "form")
-    return assume(**{n: x for n in names if (x := getattr(options, n, None)) is not None})
-
-
-def values_of(assignments: Sequence[str] | None, assumptions: Assumptions) -> dict[str, Quantity]:
-    """NAME=VALUE pairs as quantities by symbol name.
-
-    Raises DeriveError for a name given twice, for one that an assumption binds, and for alpha that
-    is not the C/W given beside it.
-    """
-    values: dict[str, Quantity] = {}
-    for symbol, quantity in set_values(assignments).items():
-        if symbol in assumptions.elements:
-            raise _bound(symbol, assumptions)
-        values[str(symbol.name)] = quantity
-    if {"alpha", "C", "W"} <= set(values):
-        intensity = values["C"].value / values["W"].value
-        if values["alpha"].value != intensity:
-            told = f"alpha is C/W = {shown(intensity, v.unit_of_symbol(v.alpha))}"
-            raise DeriveError(f"--set alpha contradicts C and W: {told}")
-    return values
-
-
-def _bound(symbol: sp.Symbol, assumptions: Assumptions) -> DeriveError:
-    name = str(symbol.name)
-    given = f"--set {name}: {v.meaning(symbol).gloss}"
-    if name not in BINDS:
-        return DeriveError(f"{given}, is {assumptions.elements[symbol]} and cannot be set")
-    option = BINDS[name]
-    way = "use --precision any to set it" if option == "--precision" else f"use {option}"
-    return DeriveError(
-        f"{given}, follows from {option} ({getattr(assumptions, option[2:])}); {way}"
-    )
-
-
-def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
-    """Raise DeriveError where the chips N that were given are not the product of the mesh axes."""
-    known = {s: values[s.name].value for s in whose.mesh if s.name in values}
-    if v.N in whose.chips.free_symbols or "N" not in values or not known:
-        return
-    product, chips = sp.Mul(*known.values()), values["N"].value
-    typed = " and ".join(f"{s} = {value}" for s, value in known.items())
-    if len(known) == len(whose.mesh) and product != chips:
-        raise DeriveError(f"--set N = {chips} contradicts {typed}: they make {product} chips")
-    if product > chips:
-        raise DeriveError(f"--set N = {chips} contradicts {typed}: more than the chips")
 
 
 def _mesh(subject: Strategy | Limit) -> tuple[sp.Symbol, ...]:

@@ -1,52 +1,83 @@
-"""`derive layer`: the FLOPs and moves of any sharding, forward and backward."""
+"""`derive layer`: what a block costs under a layout: FLOPs, moves, what is saved, and on a chip the
+time of each and what takes longest."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import sympy as sp
 
-from derive.commands.ask import assumptions_of, check_mesh, strategy_of, values_of
 from derive.commands.inputs import givers_of
-from derive.cost.program import PassCost
+from derive.commands.options import assumptions_of, check_mesh, strategy_of, values_of
+from derive.cost.network import Network, link_seconds, network_of
+from derive.cost.program import Multiplied, PassCost
+from derive.notation import symbols as v
 from derive.notation import tex
+from derive.notation.text import aligned
+from derive.solve.links import suited
+from derive.solve.question import question
 from derive.solve.values import given_facts, typed_values
+
+STATED = ("keep", "gated", "precision", "gradients", "causal", "kernels")
+Plain = Callable[[sp.Expr], Any]
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The passes as JSON-ready data and as a table. Raises DeriveError.
 
     Expressions are text in the vocabulary's symbols, with bytes per element and FLOP per
-    multiply-add bound; where every symbol has a value they are numbers.
+    multiply-add bound; where every symbol has a value they are numbers. With a chip each move has
+    its seconds, by the exact form of its collective.
     """
     assumptions = assumptions_of(options)
-    strategy = strategy_of(options.sharding)
-    values = values_of(options.set, assumptions)
+    strategy = strategy_of(options.sharding, options)
+    values, givers = values_of(options.set, assumptions), givers_of(options)
     check_mesh(strategy, values)
-    given = {**given_facts(givers_of(options), assumptions), **typed_values(values)}
-    known: dict[sp.Symbol, sp.Expr] = dict(assumptions.elements)
-    known |= {symbol: quantity.value for symbol, quantity in given.items()}
-    data: dict[str, Any] = {"sharding": str(strategy.block or strategy.name)}
-    for cost in strategy.passes(assumptions):
-        data[cost.name] = _pass(cost, known)
-    data["assumptions"] = {
-        name: text
-        for name, text in assumptions.stated().items()
-        if name in ("keep", "gated", "precision", "gradients")
+    given = {**given_facts(givers, assumptions), **typed_values(values)}
+    known: dict[sp.Symbol, sp.Expr] = {
+        **assumptions.elements,
+        v.e_32: assumptions.constants[v.e_32],
     }
-    return data, _table(data)
+    known |= {symbol: quantity.value for symbol, quantity in given.items()}
+    if v.T in known:  # a sequence's own keys
+        known.setdefault(v.U, known[v.T])
 
-
-def _pass(cost: PassCost, known: dict[sp.Symbol, sp.Expr]) -> dict[str, Any]:
     def plain(expr: sp.Expr) -> Any:
         bound = expr.xreplace(known)
         if bound.free_symbols:
             return tex.text(bound)
         return int(bound) if bound.is_Integer else float(bound)
 
-    moves = [
-        {
+    network = None
+    if options.chip is not None:
+        known |= {symbol: sp.S.One for symbol in (v.M_X, v.M_Y, v.M_Z) if symbol not in known}
+        assumptions = suited(strategy, question(v.C), assumptions, givers, values)
+        mesh = tuple(axis.name for axis in strategy.mesh)
+        if assumptions.network == "chip":
+            assumptions = replace(assumptions, network="torus")
+        network = network_of(assumptions.network, mesh, assumptions.wrap)
+    laid_out = strategy.laid_out(assumptions)
+    data: dict[str, Any] = {"sharding": str(laid_out or strategy.name)}
+    for cost in strategy.passes(assumptions):
+        data[cost.name] = _pass(cost, plain, network)
+    saved = [{"tensor": one.name, "bytes": plain(one.bytes)} for one in strategy.saved(assumptions)]
+    data["forward"]["saved"], data["backward"]["saved"] = saved, []
+    if laid_out is not None:
+        data["parameters"] = list(laid_out.parameters)
+    stated = (*STATED, *(("network",) if network else ()))
+    data["assumptions"] = {
+        n: told for n, told in strategy.stated(assumptions).items() if n in stated
+    }
+    return data, _table(data)
+
+
+def _pass(cost: PassCost, plain: Plain, network: Network | None) -> dict[str, Any]:
+    moves = []
+    for move in cost.moves:
+        row = {
             "collective": move.collective,
             "tensor": move.tensor,
             "axis": move.axis,
@@ -54,14 +85,35 @@ def _pass(cost: PassCost, known: dict[sp.Symbol, sp.Expr]) -> dict[str, Any]:
             "bytes": plain(move.bytes),
             "sent_bytes": plain(move.sent_bytes),
             "critical": move.critical,
+            "under": list(move.under),
         }
-        for move in cost.moves
-    ]
+        if network is not None:
+            times = link_seconds(move, network, exact=True)
+            row["seconds"] = plain(sp.Max(*times.values()))
+            row["link"] = "+".join(times)
+        moves.append(row)
     total = sp.Add(*(move.bytes for move in cost.moves))
-    return {"flops": plain(cost.flops), "bytes": plain(total), "moves": moves}
+    data = {"flops": plain(cost.flops), "bytes": plain(total), "moves": moves}
+    products = [step for step in cost.program if isinstance(step, Multiplied) and not step.again]
+    data["products"] = [{"result": p.result.name, "flops": plain(p.flops)} for p in products]
+    if network is not None:
+        data["seconds"] = plain(cost.flops / v.C)
+        data["binds"] = _longest(data)
+    return data
 
 
-COLUMNS = ("", "collective", "tensor", "axis", "bytes", "sent per device", "critical")
+def _longest(data: dict[str, Any]) -> str | None:
+    """What takes longest in a pass, computation or a link; None where a time is no number."""
+    times = {"computation": data["seconds"]}
+    for move in data["moves"]:
+        if isinstance(move["seconds"], str):
+            return None
+        times[move["link"]] = times.get(move["link"], 0) + move["seconds"]
+    if isinstance(data["seconds"], str):
+        return None
+    return max(times, key=lambda name: times[name])
+
+
 NOTES = (
     "bytes: what has to arrive on a device in the large-n form (an all-reduce counts twice)",
     "critical: the next matmul waits for it; the others can run beside the computation",
@@ -70,48 +122,38 @@ NOTES = (
 
 def _table(data: dict[str, Any]) -> str:
     passes = [name for name in ("forward", "backward") if name in data]
-    rows = [COLUMNS]
+    timed = "seconds" in data[passes[0]]
+    heads = ["", "collective", "tensor", "axis", "bytes", "sent per device"]
+    rows = [[*heads, *(["seconds"] if timed else []), "critical"]]
     for name in passes:
         for move in data[name]["moves"]:
-            rows.append(
-                (
-                    name,
-                    move["collective"].replace("_", "-"),
-                    move["tensor"],
-                    move["axis"] or "-",
-                    _cell(move["bytes"]),
-                    _cell(move["sent_bytes"]),
-                    "yes" if move["critical"] else "no",
-                )
-            )
-    numbers = all(
-        not isinstance(move[key], str)
-        for name in passes
-        for move in data[name]["moves"]
-        for key in ("bytes", "sent_bytes")
-    )
-    right = {4, 5} if numbers else set()
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    lines = [data["sharding"], ""]
-    costs = [(_cell(data[name]["flops"]), _cell(data[name]["bytes"])) for name in passes]
-    flops, size = (max(len(cost[i]) for cost in costs) if numbers else 0 for i in (0, 1))
-    for name, (work, moved) in zip(passes, costs, strict=True):
-        lines.append(f"{name:<9} {work.rjust(flops)} FLOP, {moved.rjust(size)} bytes")
-    lines.append("")
-    if len(rows) == 1:
-        lines.append("nothing moves")
+            cells = [name, move["collective"].replace("_", "-"), move["tensor"]]
+            cells += [move["axis"] or "-", _cell(move["bytes"]), _cell(move["sent_bytes"])]
+            cells += [_cell(move["seconds"])] if timed else []
+            rows.append([*cells, "yes" if move["critical"] else "no"])
+    lines = [*data["sharding"].split("; "), ""]
+    for name in passes:
+        work = f"{name:<9} {_cell(data[name]['flops'])} FLOP, {_cell(data[name]['bytes'])} bytes"
+        if timed:
+            work += f", {_cell(data[name]['seconds'])} seconds of computation"
+            work += f"; {data[name]['binds']} takes longest" if data[name]["binds"] else ""
+        lines.append(work)
+    if len(rows) > 1:
+        side = "l" if any(isinstance(m["bytes"], str) for m in data[passes[-1]]["moves"]) else "r"
+        lines += ["", *aligned(rows, "llll" + 2 * side + "r" * timed + "l"), "", *NOTES]
     else:
-        for row in rows:
-            cells = [_set(cell, widths[i], i in right) for i, cell in enumerate(row)]
-            lines.append("  ".join(cells))
-        lines += ["", *NOTES]
+        lines += ["", "nothing moves"]
+    saved = data["forward"]["saved"]
+    if saved:
+        told = ", ".join(f"{one['tensor']} {_cell(one['bytes'])}" for one in saved)
+        lines += ["", f"saved for the backward pass, in bytes: {told}"]
+    if "parameters" in data:
+        lines += [f"parameters: {', '.join(data['parameters']) or 'none'}"]
     lines += ["", "assumptions:", *(f"  {k}: {t}" for k, t in data["assumptions"].items())]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _set(text: str, width: int, right: bool) -> str:
-    return text.rjust(width) if right else text.ljust(width)
-
-
 def _cell(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

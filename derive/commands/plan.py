@@ -12,8 +12,8 @@ from typing import Any
 
 import sympy as sp
 
+from derive.commands.inputs import set_values
 from derive.commands.mesh import sizes_of
-from derive.commands.typed import set_values
 from derive.cost.assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model, shipped
 from derive.facts.tree import cited, tree

@@ -108,7 +108,7 @@ class FunctionLine:
 Line = ProductLine | FunctionLine
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Block:
     """Lines in order, and the tensors that they name in order of appearance.
 
@@ -184,7 +184,7 @@ class Block:
         """A parameter in the layout of its optimizer state."""
         return next((state for state in self.states if state.name == name), self[name])
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "; ".join(self._statements(str, " . ", " * ", " -> ", " @ ", " => "))
 
     @property

@@ -45,13 +45,13 @@ class Rule:
         return bool(names & {*kinds}) or (state and "optimizer" in kinds)
 
 
-def rules_of(text: str) -> tuple[Rule, ...]:
+def rules_of(text: object) -> tuple[Rule, ...]:
     """The rules of a line, parted by spaces. Raises ShardingError for what is no rule."""
     if not isinstance(text, str):
         raise ShardingError(f"expected a layout such as B:X D:X, found {quoted(text)}")
     if len(text) > LONGEST:
         raise ShardingError(f"a layout has at most {LONGEST} characters, found {len(text)}")
-    rules = []
+    rules: list[Rule] = []
     for word in re.split(r"\s+(?![^(]*\))", text.strip()):
         match = _RULE.match(word)
         if match is None:
@@ -66,7 +66,10 @@ def rules_of(text: str) -> tuple[Rule, ...]:
             )
         axis_names(axis, "layout")
         kinds = tuple(kind.strip() for kind in only.split(",")) if only else ()
-        rules.append(Rule(dim, axis, kinds))
+        rule = Rule(dim, axis, kinds)
+        if rule in rules:
+            raise ShardingError(f"layout: the rule {rule} is given twice")
+        rules.append(rule)
     return tuple(rules)
 
 
@@ -76,7 +79,7 @@ def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
     Axes that are typed in the block stay before those of the rules. Raises ShardingError for a rule
     that names no dimension, no tensor or no kind of tensor of the block, offering the nearest.
     """
-    rules = rules_of(layout) if isinstance(layout, str) else tuple(layout)
+    rules = tuple(layout) if isinstance(layout, (tuple, list)) else rules_of(layout)
     for rule in rules:
         _check(rule, block)
     tensors = [_laid_out(t, rules, t.name in block.parameters) for t in block.tensors]

@@ -188,7 +188,7 @@ def compute_bound(strategy: Strategy, assumptions: Assumptions) -> Requirement:
         assumptions,
         strategy.mesh,
         strategy.chips,
-        described=tuple(assumptions.stated().items()),
+        described=tuple(strategy.stated(assumptions).items()),
     )
 
 
@@ -204,7 +204,7 @@ def fits(strategy: Strategy, state: sp.Expr, assumptions: Assumptions) -> Requir
         assumptions,
         strategy.mesh,
         strategy.chips,
-        described=tuple(assumptions.stated(memory=True).items()),
+        described=tuple(strategy.stated(assumptions, memory=True).items()),
     )
 
 

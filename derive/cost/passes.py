@@ -32,7 +32,7 @@ from derive.notation.symbols import e, e_32, find
 KEEP = ("activations", "none", "weights", "all")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A block's passes, and what the forward pass saves for the backward one.
 
@@ -50,6 +50,12 @@ class Program:
     def parameters(self) -> tuple[tuple[Tensor, sp.Expr], ...]:
         """Each parameter in its layout, and its elements on a device."""
         return tuple((self.block[n], elements(self.block[n])) for n in self.block.parameters)
+
+    def __repr__(self) -> str:
+        passes = [cost for cost in (self.forward, self.backward, self.update) if cost.program]
+        saved = ", ".join(map(repr, self.saved))
+        lines = [*repr(self.block).split("; "), *map(repr, passes), f"saved    {saved} bytes"]
+        return "\n".join(lines)
 
 
 def gradient(tensor: Tensor) -> Tensor:
@@ -72,17 +78,17 @@ def program(block: Block, keep: str = "activations", fused: bool = True) -> Prog
     update: list[Operation] = []
     for name in block.parameters:
         update += reshard(block.state_of(name), block[name].layout, e, critical=False)
-
-    def cost(name: str, steps: Sequence[Operation]) -> PassCost:
-        return pass_of(name, _scheduled(steps, block), block.same_length)
-
     return Program(
         block,
-        cost("forward", forward.program),
-        cost("backward", backward.program),
-        cost("update", update),
+        _cost("forward", forward.program, block),
+        _cost("backward", backward.program, block),
+        _cost("update", update, block),
         tuple(backward.saved()),
     )
+
+
+def _cost(name: str, steps: Sequence[Operation], block: Block) -> PassCost:
+    return pass_of(name, _scheduled(steps, block), block.same_length)
 
 
 def passes(block: Block, keep: str = "activations") -> tuple[PassCost, PassCost]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 import sympy as sp
 
 from derive.cost.tensor import Tensor, joined
 from derive.notation.symbols import find, fma, mesh_axis
+from derive.notation.text import text
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "load"]
 
@@ -151,7 +153,7 @@ class Applied:
 Operation = Moved | Sliced | Multiplied | Applied
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PassCost:
     """One pass (forward or backward) of a layer: what a device computes and the moves it takes part
     in. `program` is empty for strategies that declare their moves directly. Unit of flops: FLOP.
@@ -161,6 +163,17 @@ class PassCost:
     flops: sp.Expr
     moves: tuple[Move, ...]
     program: tuple[Operation, ...] = ()
+
+    def told(self, values: Mapping[sp.Symbol, sp.Expr] = MappingProxyType({})) -> str:
+        """The pass on a line: its FLOPs, its bytes and what moves, with some symbols' values."""
+        size = sp.Add(*(move.bytes for move in self.moves)).xreplace(values)
+        moved = ", ".join(f"{m.collective} {m.tensor}" for m in self.moves) or "nothing moves"
+        return (
+            f"{self.name:<9}{text(self.flops.xreplace(values))} FLOP, {text(size)} bytes: {moved}"
+        )
+
+    def __repr__(self) -> str:
+        return self.told()
 
 
 def pass_of(
@@ -173,7 +186,7 @@ def pass_of(
     return PassCost(name, flops, moves, program)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Saved:
     """What the forward pass leaves for the backward one: a tensor in the layout that is kept, or
     statistics of it, and its bytes on a device."""
@@ -186,3 +199,7 @@ class Saved:
     def name(self) -> str:
         """The tensor's name, or what is kept of it."""
         return f"statistics of {self.tensor.name}" if self.statistics else self.tensor.name
+
+    def __repr__(self) -> str:
+        kind = "statistics of " if self.statistics else ""
+        return f"{kind}{self.tensor.name} {text(self.bytes)}"

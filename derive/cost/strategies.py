@@ -6,6 +6,7 @@ tokens: the model of the Scaling Book's training chapter [SB5].
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions
-from derive.cost.block import Block, gated
+from derive.cost.block import Block, FunctionLine, ProductLine, gated
 from derive.cost.layout import spread
 from derive.cost.passes import program
 from derive.cost.program import Move, PassCost, Saved, degree
@@ -23,7 +24,6 @@ from derive.cost.transformer import ATTENTION, ATTENTION_CORE, BLOCKS, EXPERTS, 
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.text import text
 from derive.notation.units import expect_unit
 
 
@@ -80,20 +80,28 @@ class Strategy:
             )
         return self.gate
 
+    def stated(self, assumptions: Assumptions, *, memory: bool = False) -> dict[str, str]:
+        """The assumptions by name, each with a phrase: those of a gate only where there can be one,
+        and those that the block declares, of masks and fused kernels."""
+        told = assumptions.stated(memory=memory)
+        if self.gate is None:
+            del told["gated"]
+        lines = self.block.lines if self.block is not None else ()
+        if any(isinstance(line, ProductLine) and 0 < line.share < 1 for line in lines):
+            told["causal"] = "causal: a mask leaves out half of the scores and of their products"
+        if any(isinstance(line, FunctionLine) and line.fused for line in lines):
+            told["kernels"] = "fused: what a fused kernel makes is made again, not kept"
+        return told
+
     @property
     def mesh(self) -> tuple[sp.Symbol, ...]:
         """The mesh axes whose degrees multiply to the chips, in the order of the vocabulary."""
         return tuple(sorted((s for s in self.chips.free_symbols if s != v.N), key=v.rank))
 
     def __repr__(self) -> str:
-        what = str(self.block) if self.block is not None else "declares its moves"
-        lines = [f"{self.name}: {self.title}", f"  {what}"]
-        for cost in self.passes():
-            sizes = sp.Add(*(move.bytes for move in cost.moves)).xreplace(DEFAULT.elements)
-            flops = text(cost.flops.xreplace(DEFAULT.elements))
-            moved = ", ".join(f"{m.collective} {m.tensor}" for m in cost.moves) or "nothing moves"
-            lines.append(f"  {cost.name:<9}{flops} FLOP, {text(sizes)} bytes: {moved}")
-        return "\n".join(lines)
+        what = repr(self.block).split("; ") if self.block is not None else ["declares its moves"]
+        passes = [cost.told(DEFAULT.elements) for cost in self.passes()]
+        return "\n  ".join([f"{self.name}: {self.title}", *what, *passes])
 
     def _repr_latex_(self) -> str | None:
         return f"$\\displaystyle {self.block.latex}$" if self.block is not None else None
@@ -117,17 +125,26 @@ def layer(
     parameters: Collection[str] | None = None,
 ) -> Strategy:
     """The strategy that a block is, spread by a line of layout or as it is typed:
-    `layer("In[B, D] . W_in[D, F] . W_out[F, D] -> Out[B, D]", "B:X D:X")`.
+    `layer("In[B, D] . W_in[D, F] . W_out[F, D] -> Out[B, D]", "B:X D:X")`, or by the name that it
+    has in BLOCKS: `layer("attention", "T:X")`.
 
-    Raises ShardingError where the text is malformed, contradictory or illegal.
+    Raises UnknownName for such a name that is not known, ShardingError where the text is malformed,
+    contradictory or illegal.
     """
-    plain = notation if isinstance(notation, Block) else block(notation, parameters)
+    if isinstance(notation, Block):
+        plain = notation
+    elif isinstance(notation, str) and re.fullmatch(r"\w+", notation):
+        if notation not in BLOCKS:
+            raise unknown("block", notation, BLOCKS)
+        plain = BLOCKS[notation]
+    else:
+        plain = block(notation, parameters)
     laid_out = spread(plain, layout) if layout else plain
     # Weights and optimizer state are split as the weights are; where they are not split alike, or
     # there are none, the layer says nothing of the whole model's state.
     splits = {degree(laid_out[parameter].axes) for parameter in laid_out.parameters}
     state = v.s_P * v.P / splits.pop() if len(splits) == 1 else None
-    gate = spread(gated(MLP), layout) if notation is MLP else None
+    gate = spread(gated(MLP), layout) if plain is MLP else None
     return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, source, gate)
 
 
@@ -262,10 +279,3 @@ def as_strategy(value: object) -> Strategy:
         named = strategy(value).name
         raise DeriveError(f"expected a strategy, found the text {quoted(value)}; write {named}")
     raise DeriveError(f"expected a strategy such as fsdp, found {quoted(value)}")
-
-
-def named_block(name: str) -> Block:
-    """The block of a transformer called `name`, such as mlp or layer. Raises UnknownName."""
-    if name not in BLOCKS:
-        raise unknown("block", name, BLOCKS)
-    return BLOCKS[name]

@@ -49,7 +49,7 @@ def unknown(kind: str, name: str, names: Iterable[str]) -> UnknownName:
     close = nearest(name, known)
     if close:
         hint = f"did you mean {' or '.join(close)}?"
-    elif len(", ".join(known)) <= 300:
+    elif len(", ".join(known)) <= 400:
         hint = f"known: {', '.join(known)}"
     else:
         hint = f"{len(known)} are known, none like it"

@@ -88,7 +88,7 @@ class Plan:
     @cached_property
     def known(self) -> Mapping[sp.Symbol, Quantity]:
         """The quantity of every symbol of the step model, each with its tree."""
-        known = dict(self.task.values)
+        known = dict(self.task.constants)
         for symbol, degree in zip(DEGREES, self.degrees, strict=True):
             known[symbol] = number(degree, v.unit_of_symbol(symbol), symbol.name, status="derived")
         terms = {term.name: term for term in self.task.step.definitions}

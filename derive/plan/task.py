@@ -25,7 +25,7 @@ from derive.notation.quantity import Quantity, evaluated, glossed, number
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.wording import amounts
 from derive.solve.compiled import as_float
-from derive.solve.values import SETTABLE, check_values, facts_of
+from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of
 
 DEGREES = tuple(axis.symbol for axis in AXES)
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
@@ -50,6 +50,7 @@ class Task:
     assumptions: Assumptions
     values: Mapping[sp.Symbol, Quantity]
     fixed: Mapping[sp.Symbol, int]
+    fabric: str = "switch"
     given: tuple[sp.Symbol, ...] = ()
 
     def __repr__(self) -> str:
@@ -60,9 +61,18 @@ class Task:
         )
 
     @cached_property
+    def constants(self) -> Mapping[sp.Symbol, Quantity]:
+        """The values, with a node that has no more chips than there are cards."""
+        node = self.values.get(v.n_node)
+        if node is None or node.value <= self.cards:
+            return self.values
+        cards = number(self.cards, node.unit, "n_node", status="derived")
+        return {**self.values, v.n_node: cards}
+
+    @cached_property
     def numbers(self) -> dict[sp.Symbol, Fraction]:
         """Every constant as an exact fraction."""
-        return {s: _fraction(quantity.value) for s, quantity in self.values.items()}
+        return {s: _fraction(quantity.value) for s, quantity in self.constants.items()}
 
     @cached_property
     def floats(self) -> dict[sp.Symbol, Any]:
@@ -72,12 +82,12 @@ class Task:
     @cached_property
     def step(self) -> StepModel:
         """The step model under the assumptions."""
-        return step_model(self.assumptions)
+        return step_model(self.assumptions, fabric=self.fabric)
 
     @cached_property
     def counts(self) -> Counts:
         """The whole numbers that the rules on degrees need."""
-        node, layers, kv_heads, shared, least = (int(self.numbers[s]) for s in RULED)
+        node, layers, kv_heads, shared, least = (int(self.values[s].value) for s in RULED)
         return Counts(
             self.cards, self.seq, self.batch, node, layers, kv_heads, kv_heads * shared, least,
             pieces=2 if "zigzag" in self.assumptions else 1,
@@ -136,8 +146,9 @@ def task(
     bound[v.T] = number(seq, v.unit_of_symbol(v.T), "T")
     bound[v.B_seq] = number(batch, v.unit_of_symbol(v.B_seq), "B_seq")
     asked = Task(
-        model.name, chip.name, cards, seq, batch, assumptions, bound, fixed, tuple(values or ())
-    )
+        model.name, chip.name, cards, seq, batch, assumptions, bound, fixed,
+        fabric_of(chip), tuple(values or ()),
+    )  # fmt: skip
     _check(asked)
     return asked
 

@@ -26,7 +26,9 @@ DEGREES = (v.tp, v.cp, v.pp, v.dp, v.b_seq, v.B_seq)
 WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
 SHARES = (v.eta, v.mu, v.x_pp, v.x_dp)
 # What a caller may set beside the degrees: not what the options state, nor what follows.
-SETTABLE = (*WHOLE, *SHARES, v.P, v.C, v.M_hbm, v.W_node, v.W_dcn, v.A_kept, v.e, v.e_g, v.e_32)
+SETTABLE = (
+    *WHOLE, *SHARES, v.P, v.C, v.M_hbm, v.W_node, v.W_dcn, v.M_axes, v.A_kept, v.e, v.e_g, v.e_32,
+)  # fmt: skip
 # What is 1 where nothing says otherwise, and shown as assumed.
 ONES: Mapping[sp.Symbol, Quantity] = {
     s: number(1, v.unit_of_symbol(s), s.name, status="assumed")
@@ -124,6 +126,8 @@ def facts_of(
     if chip is not None:
         bindings = chip.bindings(assumptions.precision)
         known |= {s: q for s, q in bindings.items() if s in SETTABLE}
+        if fabric_of(chip) == "torus":
+            known |= _pod(chip)
         if "exact_parameters" not in assumptions:
             known |= _rounded_chip(chip, assumptions.precision)
     if model is not None:
@@ -137,6 +141,21 @@ def facts_of(
         unit = v.unit_of_symbol(symbol)
         known[symbol] = number(value, unit, symbol.name, status="assumed")
     return known
+
+
+def fabric_of(chip: Chip) -> str:
+    """What joins the chips of a step: a torus where the chip has its links, else switches."""
+    return "torus" if chip.has("ici_axis") and not chip.has("scaleup") else "switch"
+
+
+def _pod(chip: Chip) -> Values:
+    """A pod in the place of a node: its chips, and the rate at which a chip sends round a ring over
+    one torus axis, both ways at once."""
+    pod = chip.quantity("pod_chips").named("n_node") if chip.has("pod_chips") else None
+    return {
+        v.W_node: chip.quantity("ici_axis").named("W_node"),
+        **({v.n_node: pod} if pod is not None else {}),
+    }
 
 
 def check_values(values: Mapping[sp.Symbol, Quantity]) -> None:

@@ -9,7 +9,7 @@ import sympy as sp
 
 from derive.notation.read import expression
 
-MOVE = {"collective", "tensor", "axis", "array_bytes", "bytes", "sent_bytes", "critical"}
+MOVE = {"collective", "tensor", "axis", "array_bytes", "bytes", "sent_bytes", "critical", "under"}
 COLLECTIVES = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "load"}
 STRATEGIES = ["data_parallel", "fsdp", "tensor_parallel", "fsdp_tensor", "pipeline", "cross_pod"]
 
@@ -115,3 +115,82 @@ def test_the_table_is_aligned_and_explained(run: Any) -> None:
 def test_nothing_moves_where_nothing_is_split(run: Any) -> None:
     _, out, _ = run("layer", "In[B, D] . W_in[D, F] . W_out[F, D] -> Out[B, D]")
     assert "nothing moves" in out
+
+
+MLP = "In[B, D] . W_in[D, F] . W_out[F, D] -> Out[B, D]"
+LINES = {
+    "data_parallel": "B:X",
+    "fsdp": "B:X D:X",
+    "tensor_parallel": "F:Y D:Y",
+    "fsdp_tensor": "B:X F:Y D:Y D:X",
+}
+ATTENTION = (
+    "Q[K, T_X, G, H] . Key[K, U_X, H] -> S[K, T_X, G, U] . Val[K, U_X, H] -> O[K, T_X, G, H]"
+)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_block_under_a_line_of_layout_is_the_strategy(answer: Any, name: str) -> None:
+    named = answer("layer", name)
+    for text in (MLP, "mlp"):
+        under = answer("layer", text, "--layout", LINES[name])
+        assert {**under, "assumptions": 0} == {**named, "assumptions": 0}
+
+
+def test_axes_of_a_user_s_own(answer: Any) -> None:
+    own = answer("layer", "mlp", "--layout", "B:data D:data")
+    assert {move["axis"] for move in own["forward"]["moves"]} == {"data"}
+    assert same(own["forward"]["flops"].replace("data", "X"), "4*B*D*F/X")
+
+
+def test_what_is_saved_and_what_is_a_parameter(answer: Any) -> None:
+    found = answer("layer", "fsdp", "--set", "B=4096", "--set", "X=4", "--model", "llama-3-8b")
+    assert found["parameters"] == ["W_in", "W_out"]
+    saved = {row["tensor"]: row["bytes"] for row in found["forward"]["saved"]}
+    assert saved == {"In": 2 * 1024 * 4096, "Tmp": 2 * 1024 * 14336}
+    scores = answer("layer", ATTENTION, "--gradients", "fp32", "--keep", "none")
+    assert scores["parameters"] == []
+    back = scores["backward"]["moves"]
+    # Gathered again, and gradients of activations: bf16 whatever the gradients' precision.
+    assert same(scores["backward"]["bytes"], "8*U*K*H")
+    assert [m["critical"] for m in back if m["tensor"].startswith("d")] == [True, True]
+    options = ("--gradients", "fp32", "--keep", "none", "--parameters", "Key,Val")
+    named = answer("layer", ATTENTION, *options)
+    assert named["parameters"] == ["Key", "Val"]
+    assert same(named["backward"]["bytes"], "12*U*K*H")
+
+
+@pytest.mark.parametrize(("chip", "link"), [("h100", 450e9), ("tpu-v5p", 180e9)])
+def test_a_chip_gives_each_move_its_time(answer: Any, chip: str, link: float) -> None:
+    sizes = ("--model", "llama-3-70b", "--set", "B=4M", "--set", "X=8", "--chip", chip)
+    found = answer("layer", "fsdp", *sizes)
+    peak = {"h100": 989.4e12, "tpu-v5p": 459e12}[chip]
+    for side in ("forward", "backward"):
+        assert found[side]["seconds"] == pytest.approx(found[side]["flops"] / peak)
+        for move in found[side]["moves"]:
+            assert move["seconds"] == pytest.approx(move["sent_bytes"] / link)
+        assert found[side]["binds"] == "computation"  # far above the critical batch
+    little = answer("layer", "fsdp", *sizes[:2], "--set", "B=8192", *sizes[4:])
+    assert little["forward"]["binds"] == {"h100": "node", "tpu-v5p": "X"}[chip]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("mlp", "--layout", "Q:X"), "no dimension 'Q'; it has B, D, F"),
+        (("mlp", "--layout", "B:X D:X(W_inn)"), "no tensor 'W_inn'; did you mean W_in"),
+        (("mlp", "--layout", "B=X"), "expected a rule such as B:X"),
+        (("mlp", "--layout", "B:DP"), "write dp"),
+        ((MLP, "--parameters", "W_on"), "did you mean W_in"),
+        (("fsdp", "--layout", "B:X"), "fsdp has its own"),
+        (("Out . W[D, F] -> In[B, F]",), "Out is used before it is made"),
+        (("In[B, D] . W[D, F] -> Out[B, F]; In . W -> Out[B, F]",), "Out is made twice"),
+        (("In[B, D] . W[F, H] -> Out[B, D, F, H]",), "nothing to sum over"),
+    ],
+)
+def test_blocks_and_layouts_are_refused_in_one_line(
+    run: Any, arguments: tuple[str, ...], reason: str
+) -> None:
+    code, out, err = run("layer", *arguments)
+    assert (code, out) == (2, "")
+    assert reason in err and err.count("\n") == 1

@@ -117,7 +117,7 @@ def layouts(draw: st.DrawFn) -> tuple[Block, str]:
         only = draw(st.one_of(st.just([]), st.lists(st.sampled_from([*KINDS, *names]), max_size=3)))
         dim, axis = draw(some(*read.dims)), draw(some(*NAMED_AXES))
         rules.append(f"{dim}:{axis}" + (f"({','.join(only)})" if only else ""))
-    return read, " ".join(rules)
+    return read, " ".join(dict.fromkeys(rules))
 
 
 @st.composite

@@ -49,8 +49,9 @@ class Mesh:
         """Where the axes that the mesh has stand in it."""
         return tuple(self.axes.index(axis) for axis in axes if axis in self.sizes)
 
-    def rank(self, device: Device, axes: tuple[str, ...]) -> int:
-        """A device's number along `axes`, the first one outermost."""
+    def rank(self, device: Device | np.ndarray, axes: tuple[str, ...]) -> int:
+        """A device's number along `axes`, the first one outermost; of many, given as arrays of
+        their coordinates, all their numbers."""
         number = 0
         for place in self.places(axes):
             number = number * self.shape[place] + device[place]
@@ -66,17 +67,6 @@ class Mesh:
             start = self.rank(device, axes) * length
             where.append(slice(start, start + length))
         return tuple(where)
-
-    def starts(self, axes: tuple[str, ...], length: int) -> np.ndarray:
-        """Where the block of each device begins in a dimension of `length` over `axes`."""
-        if length % self.size(axes):
-            raise SimulationError(f"{length} elements do not split over {axes} of {self.sizes}")
-        ranks = np.zeros(tuple(1 for _ in self.shape), int)
-        for place in self.places(axes):
-            along = np.arange(self.shape[place])
-            behind = (1 for _ in self.shape[place + 1 :])
-            ranks = ranks * self.shape[place] + along.reshape(-1, *behind)
-        return ranks * (length // self.size(axes))
 
     def spread(self, whole: np.ndarray, layout: Layout) -> np.ndarray:
         """Every device's own block of a tensor: `block` for all of them at once."""
@@ -257,18 +247,23 @@ class Machine:
         """What each device keeps; an error where it would need what it does not hold."""
         shards = self.held(op.before, whole=False)
         shape = self.values[op.before.name.partition("+")[0]].shape
-        lead, local = len(self.mesh.shape), len(shape)
-        where = list(np.ogrid[tuple(map(slice, (*self.mesh.shape, *(1 for _ in shape))))][:lead])
-        for place, (length, had, kept) in enumerate(
-            zip(shape, op.before.layout, op.after.layout, strict=True)
-        ):
-            start = self.mesh.starts(kept, length) - self.mesh.starts(had, length)
-            size = length // self.mesh.size(kept)
-            if np.any(start < 0) or np.any(start + size > length // self.mesh.size(had)):
-                raise SimulationError(f"devices cannot slice {op.before} to {op.after}")
-            along = np.arange(size).reshape(-1, *(1 for _ in range(local - place - 1)))
-            where.append(start.reshape(*start.shape, *(1 for _ in shape)) + along)
-        return np.asarray(shards[tuple(where)])
+        mesh, lead = self.mesh, len(self.mesh.shape)
+        devices = np.indices(mesh.shape)
+        layouts = zip(op.before.layout, op.after.layout, shape, strict=True)
+        for place, (have, want, size) in enumerate(layouts):
+            if have == want:
+                continue
+            held, kept = size // mesh.size(have), size // mesh.size(want)
+            start = mesh.rank(devices, want) * kept - mesh.rank(devices, have) * held
+            if np.min(start) < 0 or np.max(start) + kept > held:
+                raise SimulationError(f"a device cannot slice {op.before} to {op.after}")
+            where = np.broadcast_to(start, mesh.shape)[..., None] + np.arange(kept)
+            ones = [1] * len(shape)
+            ones[place] = kept
+            shards = np.take_along_axis(
+                shards, where.reshape(*mesh.shape, *ones), axis=lead + place
+            )
+        return shards
 
     def move(self, op: Moved) -> tuple[np.ndarray, tuple[str, ...]]:
         """Run one collective in every group of its axes; also the axes that are still to reduce."""

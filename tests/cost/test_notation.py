@@ -290,6 +290,7 @@ LAYOUTS_REFUSED = {
     "B:X,D:X": "expected a rule such as B:X or D:dp(weights), found 'B:X,D:X'",
     "B:X+Y": "expected a rule",
     "B: X": "expected a rule",
+    "B:X D:X B:X": "layout: the rule B:X is given twice",
     "B:X()": "expected a rule",
     "B:X(weights,)": "expected a rule",
     "B:X(weights": "expected a rule",

@@ -191,7 +191,7 @@ def runs(examples: int) -> settings:
     )
 
 
-@runs(600)
+@runs(400)
 @given(shardings(), meshes(), st.sampled_from(KEEP))
 def test_random_shardings(read: Block, sizes: dict[str, int], keep: str) -> None:
     compare(read, sizes, keep)

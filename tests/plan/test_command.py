@@ -233,7 +233,7 @@ def test_what_was_not_searched_is_found_once_it_is_held():
         (f"{BASE} --profile=", "unknown profile ''"),
         (f"{BASE} --also xp=3", "unknown degree"),
         (f"{BASE} --profile nobody", "unknown profile"),
-        (BASE.replace("h100", "v5p"), "use --set"),
+        (BASE.replace("h100", "tpu-v4"), "use --set"),
     ],
 )
 def test_bad_input_is_one_line(text, told):

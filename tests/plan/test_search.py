@@ -225,12 +225,12 @@ def test_an_odd_sequence_is_planned_without_context_parallelism():
     assert {p.cp for p in search(asked("llama-3-8b", 8, 24579, 8, cp=1)).plans()} == {1}
 
 
-def test_a_chip_without_a_node_says_what_is_missing():
+def test_a_chip_without_a_link_says_what_is_missing():
     from derive.facts import chip, model
     from derive.plan.task import task
 
-    with pytest.raises(DeriveError, match=r"n_node .*W_node .*use --set"):
-        task(model("llama-3-8b"), chip("v5p"), cards=8, seq=8192, batch=8)
+    with pytest.raises(DeriveError, match=r"W_dcn .*use --set"):
+        task(model("llama-3-8b"), chip("tpu-v4"), cards=8, seq=8192, batch=8)
 
 
 def test_the_grids():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import gcd, lcm, prod
 
+import numpy as np
 import sympy as sp
 from reference import Sizes, differentiable, is_exact, truth
 from simulator import Machine, Mesh, SimulationError
@@ -89,8 +90,9 @@ def compare(
     mesh = Mesh({axis: mesh_sizes.get(axis, 1) for axis in read.mesh} or {"X": 1})
     whole = program(read, keep, fused)
     sizes = sizes_for(whole, mesh)
-    values, exact = truth(read, sizes), is_exact(read)
-    forward, backward, update = (Machine(mesh, values, exact) for _ in range(3))
+    values, whole_numbers = truth(read, sizes), is_exact(read)
+    wanted: dict[Tensor, np.ndarray] = {}
+    forward, backward, update = (Machine(mesh, values, whole_numbers, wanted) for _ in range(3))
     count = Counter(whole, mesh, sizes)
 
     for name in (*read.inputs, *read.parameters):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -43,13 +45,25 @@ ODD = (
 )
 
 
+# Strategies are made once: Hypothesis looks into each that is new.
+ORDERS = {axes: st.permutations(axes) for axes in (AXES, AXES[:1], AXES[:2], NAMED_AXES[1:3])}
+
+SIZES = {most: st.integers(1, most) for most in (1, 2, 3, 4)}
+
+
+@cache
+def some(*values: Any) -> st.SearchStrategy[Any]:
+    """One of the values."""
+    return st.sampled_from(values)
+
+
 @st.composite
 def tensors(draw: st.DrawFn, words: str) -> str:
     """A tensor with each axis on one of its dimensions or on none, in any order."""
     name, *dims = words.split()
     split = dict.fromkeys(dims, "")
-    for axis in draw(st.permutations(AXES)):
-        dim = draw(st.sampled_from([None, *dims]))
+    for axis in draw(ORDERS[AXES]):
+        dim = draw(some(None, *dims))
         if dim is not None:
             split[dim] += axis
     return f"{name}[{', '.join(f'{d}_{a}' if a else d for d, a in split.items())}]"
@@ -58,7 +72,7 @@ def tensors(draw: st.DrawFn, words: str) -> str:
 @st.composite
 def shardings(draw: st.DrawFn) -> Block:
     """A legal sharding: hidden tensors declared or not, gated or not."""
-    operand, products = LAYERS[draw(st.sampled_from(sorted(LAYERS)))]
+    operand, products = LAYERS[draw(some(*sorted(LAYERS)))]
     text = draw(tensors(operand))
     for number, (weight, result) in enumerate(products, 1):
         text += f" . {draw(tensors(weight))}"
@@ -81,12 +95,12 @@ def blocks(draw: st.DrawFn) -> Block:
 def typed(draw: st.DrawFn) -> Block:
     """A block in which every tensor is laid out by itself."""
     read = draw(blocks())
-    axes = draw(st.sampled_from([AXES[:1], AXES[:2], NAMED_AXES[1:3]]))
+    axes = draw(some(AXES[:1], AXES[:2], NAMED_AXES[1:3]))
     laid_out = []
     for tensor in read.tensors:
         split: dict[str, tuple[str, ...]] = {}
-        for axis in draw(st.permutations(axes)):
-            dim = draw(st.sampled_from([None, *tensor.dims]))
+        for axis in draw(ORDERS[axes]):
+            dim = draw(some(None, *tensor.dims))
             if dim is not None:
                 split[dim] = (*split.get(dim, ()), axis)
         laid_out.append(tensor.laid_out(split))
@@ -101,7 +115,7 @@ def layouts(draw: st.DrawFn) -> tuple[Block, str]:
     rules = []
     for _ in range(draw(st.integers(1, 7))):
         only = draw(st.one_of(st.just([]), st.lists(st.sampled_from([*KINDS, *names]), max_size=3)))
-        dim, axis = draw(st.sampled_from(read.dims)), draw(st.sampled_from(NAMED_AXES))
+        dim, axis = draw(some(*read.dims)), draw(some(*NAMED_AXES))
         rules.append(f"{dim}:{axis}" + (f"({','.join(only)})" if only else ""))
     return read, " ".join(dict.fromkeys(rules))
 
@@ -112,5 +126,5 @@ def meshes(draw: st.DrawFn, axes: tuple[str, ...] = AXES, most: int = 24) -> dic
     sizes: dict[str, int] = {}
     for axis in axes:
         room = most // prod(sizes.values())
-        sizes[axis] = draw(st.integers(1, max(1, min(4, room))))
+        sizes[axis] = draw(SIZES[max(1, min(4, room))])
     return sizes

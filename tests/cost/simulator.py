@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 
 import functions
@@ -34,11 +34,11 @@ class Mesh:
 
     sizes: dict[str, int]
 
-    @property
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         return tuple(self.sizes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.sizes.values())
 
@@ -116,6 +116,7 @@ class Sent:
 class Machine:
     """The devices in the middle of a pass. `values` are the unsharded tensors, to check against.
 
+    `wanted` are the shards of them that were checked against, which several passes may share;
     `statistics` are what a kernel keeps of a function's operand: the log-sum-exp of each row of a
     softmax, or the image of a gate. A function that is applied again is made from them.
     """
@@ -123,13 +124,13 @@ class Machine:
     mesh: Mesh
     values: dict[str, np.ndarray]
     exact: bool = True
+    wanted: dict[Tensor, np.ndarray] = field(default_factory=dict)
     shards: dict[Tensor, np.ndarray] = field(default_factory=dict)
     partial: dict[Tensor, tuple[str, ...]] = field(default_factory=dict)
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
     used: set[Tensor] = field(default_factory=set)
     sent: list[Sent] = field(default_factory=list)
     flops: Fraction = Fraction(0)
-    wanted: dict[Tensor, np.ndarray] = field(default_factory=dict)
 
     def place(self, tensor: Tensor) -> None:
         """Give every device its own block of a tensor that the pass starts from."""

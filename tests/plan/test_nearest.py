@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import islice
 
+import numpy as np
 import pytest
 from cases import asked, passing, row, space
 
@@ -23,16 +23,18 @@ from derive.plan.task import LARGEST, Task
 SMALL = space((1, 2, 3, 8), (1, 2, 4, 6), (1, 2, 5, 7), (1, 2, 3))
 
 
-def passes(of: Counts, row: Degrees, held: int | None = None) -> bool:
-    """The rules as the document's script states them, on one combination."""
+def passes(of: Counts, row: Degrees, held: int | None = None) -> np.ndarray:
+    """The rules as the document's script states them, on one combination: for a task, or for
+    each of many that differ in a quantity, which is an array."""
     size = row.tp * row.cp * row.pp
-    if row.tp > of.node or of.heads % row.tp or (of.kv_heads % row.tp and row.tp % of.kv_heads):
-        return False
-    cut = of.seq % (of.pieces * row.cp) or of.seq // row.cp < of.least_chunk
-    if of.layers % row.pp or of.cards % size or (row.cp > 1 and cut):
-        return False
-    data = of.cards // size
-    return held in (None, data) and of.batch % (data * row.micro_batch) == 0
+    tensor = row.tp <= of.node and of.heads % row.tp == 0
+    tensor = tensor and (of.kv_heads % row.tp == 0 or row.tp % of.kv_heads == 0)
+    seq, cards, batch = (np.asarray(x) for x in (of.seq, of.cards, of.batch))
+    whole = (seq % (of.pieces * row.cp) == 0) & (seq // row.cp >= of.least_chunk)
+    data = cards // size
+    split = (cards % size == 0) & (batch % (np.maximum(data, 1) * row.micro_batch) == 0)
+    kept = True if held is None else data == held
+    return (tensor and of.layers % row.pp == 0) & (whole | (row.cp == 1)) & split & kept
 
 
 def drawn(seed: int) -> Task:
@@ -52,14 +54,10 @@ def drawn(seed: int) -> Task:
 
 def next_to(task: Task, row: Degrees, quantity: str, most: int) -> tuple[int, ...]:
     """The values up to `most` closest below and above that mend, by trying each."""
-    of, held = task.counts, task.fixed.get(v.dp)
     given = getattr(task, quantity)
-
-    def first(values: range) -> list[int]:
-        mends = (x for x in values if passes(of._replace(**{quantity: x}), row, held))
-        return list(islice(mends, 1))
-
-    return (*first(range(given - 1, 0, -1)), *first(range(given + 1, most)))
+    every = np.arange(1, most)
+    mends = every[passes(task.counts._replace(**{quantity: every}), row, task.fixed.get(v.dp))]
+    return (*map(int, mends[mends < given][-1:]), *map(int, mends[mends > given][:1]))
 
 
 def test_the_closest_values_are_those_found_by_trying_each() -> None:

@@ -23,6 +23,7 @@ BYTES = {"fp32": 4, "bf16": 2, "fp8": 1, "int8": 1, "fp4": sp.Rational(1, 2)}
 SYMBOLS = (
     v.B, v.D, v.F, v.L, v.N, v.X, v.Y, v.Z, v.S, v.M_X, v.M_Y, v.M_Z,
     v.C, v.W, v.W_dcn, v.W_hbm, v.e, v.e_g, v.T, v.U, v.K, v.G, v.H, v.E, v.J, v.b_seq,
+    v.fma,
 )  # fmt: skip
 Point = dict[sp.Symbol, Any]
 
@@ -74,13 +75,16 @@ def ratios(strategy: Strategy, assumptions: Assumptions) -> tuple[Callable[..., 
         if assumptions.overlap == "serial":
             terms = [sum(terms, sp.S.Zero)]
         found += [term / math for term in terms if term != 0]
-    constants = constants_of(assumptions)
-    return tuple(
-        sp.lambdify(SYMBOLS, ratio.xreplace(constants).xreplace(constants), modules="numpy")
-        for ratio in found
-    )
+    return tuple(map(_function, found))
 
 
+@cache
+def _function(ratio: sp.Expr) -> Callable[..., Any]:
+    """A ratio as a function of `SYMBOLS`: most assumptions that differ have ratios in common."""
+    return sp.lambdify(SYMBOLS, ratio, modules="numpy")  # type: ignore[no-any-return]
+
+
+@cache
 def constants_of(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
     """Two FLOP a multiply-add, and the bytes of weights, activations and gradients."""
     values: dict[sp.Symbol, sp.Expr] = {v.fma: sp.Integer(2)}
@@ -96,19 +100,21 @@ def constants_of(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
 def worst(strategy: Strategy, assumptions: Assumptions, point: Point, mesh: str) -> float:
     """The largest T_comms/T_math at a point, at the best split where that is free."""
     functions = ratios(strategy, assumptions)
-    full = dict(point)
+    full = {s: float(x) for s, x in point.items()}
+    for symbol, value in constants_of(assumptions).items():
+        full[symbol] = full[value] if value.is_Symbol else float(value)
     if mesh == "one":
-        full[strategy.mesh[0]] = point[v.N]
+        full[strategy.mesh[0]] = full[v.N]
     if mesh != "split":
-        values = [float(full[s]) for s in SYMBOLS]
+        values = [full[s] for s in SYMBOLS]
         return max(float(f(*values)) for f in functions)
-    low, high = 1.0, float(point[v.N])
+    devices = full[v.N]
+    low, high = 1.0, devices
     best = np.inf
     for _ in range(3):
         grid = np.geomspace(low, high, 301)
-        full[v.X], full[v.Y] = grid, float(point[v.N]) / grid
-        values = [full[s] if s in (v.X, v.Y) else float(full[s]) for s in SYMBOLS]
-        loads = np.max([f(*values) for f in functions], axis=0)
+        along = full | {v.X: grid, v.Y: devices / grid}
+        loads = np.max([f(*map(along.__getitem__, SYMBOLS)) for f in functions], axis=0)
         at = int(np.argmin(loads))
         best = float(loads[at])
         low, high = grid[max(at - 1, 0)], grid[min(at + 1, 300)]
@@ -137,14 +143,22 @@ def random_point(seed: str) -> Point:
     return point
 
 
+@cache
+def _sides(asked: sp.Expr) -> tuple[sp.Symbol, sp.Expr]:
+    """The symbol that is asked, and the one that it is divided by, or 1."""
+    above, below = asked.as_numer_denom()
+    assert above.is_Symbol and (below.is_Symbol or below == 1)
+    return above, below
+
+
 def put(point: Point, asked: sp.Expr, value: Any, mesh: str) -> Point:
     """The point with the question at a value: its numerator's symbol is set, C for alpha."""
     made = dict(point)
-    above, below = asked.as_numer_denom()
+    above, below = _sides(asked)
     if asked == v.alpha:
         made[v.C] = value * point[v.W]
     else:
-        made[above] = value * below.xreplace(point)
+        made[above] = value * point.get(below, 1)
     if mesh == "other":
         other = v.Y if asked == v.X else v.X
         made[other] = point[v.N] / value

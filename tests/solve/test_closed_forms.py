@@ -68,10 +68,18 @@ def equal(left: sp.Expr, right: sp.Expr) -> bool:
     source = random.Random(str(right))
     for _ in range(5):
         point = {s: sp.Rational(source.randint(100, 10**6), 1000) for s in symbols}
-        a, b = (sp.N(side.xreplace(point), 40) for side in (left, right))
+        a, b = (side.evalf(40, subs=point) for side in (left, right))
         if abs(a - b) > abs(b) * sp.Float("1e-30"):
             return False
-    return bool(sp.simplify(left - right) == 0)
+    return rational(left - right) == 0 or bool(sp.simplify(left - right) == 0)
+
+
+def rational(expr: sp.Expr) -> sp.Expr:
+    """The numerator of an expression, multiplied out, with a symbol for each root and power."""
+    apart = sp.expand(expr)
+    powers = {p for p in apart.atoms(sp.Pow) if not p.exp.is_Integer}
+    plain = apart.xreplace({power: sp.Dummy(positive=True) for power in powers})
+    return sp.expand(sp.numer(sp.together(plain)))
 
 
 CLOSED: tuple[tuple[Strategy, sp.Expr, Mapping[str, object], str, sp.Expr], ...] = (

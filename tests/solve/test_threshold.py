@@ -110,9 +110,10 @@ def compare(found: Threshold, assumptions: Assumptions, point: Point, mesh: str)
     """Assert the bounds of a threshold at one point; whether there was a bound to assert."""
     strategy, asked = found.subject, found.question.expr
     where = (found, assumptions, point)
+    near = {s: float(x) for s, x in point.items()}
 
     def ratio(value: float) -> float:
-        return worst(strategy, assumptions, put(point, asked, value, mesh), mesh)
+        return worst(strategy, assumptions, put(near, asked, value, mesh), mesh)
 
     low, high, provided = numbers(found, point)
     if provided > 1 or (low is not None and high is not None and low >= high):

@@ -117,7 +117,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        import_module("derive.notation.notebook").install()
+        import_module("derive.notation.tex").install_in_notebook()
         return __dir__()
     if name.startswith("__"):
         raise AttributeError(name)

@@ -11,8 +11,15 @@ from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import givers_of, set_values
-from derive.commands.options import OPTIONS, assumptions_of, check_mesh, subject_of, values_of
+from derive.commands.inputs import (
+    OPTIONS,
+    assumptions_of,
+    check_mesh,
+    givers_of,
+    set_values,
+    subject_of,
+    values_of,
+)
 from derive.cost.assumptions import Assumptions, step_assumptions
 from derive.cost.limits import Limit
 from derive.cost.strategies import Strategy

@@ -10,8 +10,7 @@ from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import givers_of
-from derive.commands.options import assumptions_of, check_mesh, strategy_of, values_of
+from derive.commands.inputs import assumptions_of, check_mesh, givers_of, strategy_of, values_of
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
 from derive.notation import symbols as v

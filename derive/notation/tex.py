@@ -7,6 +7,7 @@ has it.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, Literal
 
 import sympy as sp
@@ -223,3 +224,25 @@ def _uneaten(source: str) -> str:
     if match := _EATEN.search(source):
         raise DeriveError(f"between dollars Markdown eats {match[0]!r}: {quoted(source)}")
     return source
+
+
+def cell(expr: sp.Basic) -> str:
+    """The expression for a notebook cell: in the vocabulary's TeX, or SymPy's where that has none.
+
+    Raises nothing: a cell shows what it can.
+    """
+    try:
+        return f"$\\displaystyle {tex(expr)}$"
+    except DeriveError:  # symbols of the user's own
+        return f"$\\displaystyle {sp.latex(expr)}$"
+
+
+def install_in_notebook() -> bool:
+    """Let a running notebook show SymPy's expressions that way; whether there is one. SymPy itself
+    reads letters such as the "bm" of `M_hbm` as a typeface."""
+    module = sys.modules.get("IPython")
+    shell: Any = module.get_ipython() if module is not None else None
+    if shell is None:
+        return False
+    shell.display_formatter.formatters["text/latex"].for_type(sp.Basic, cell)
+    return True

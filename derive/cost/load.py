@@ -141,7 +141,8 @@ def needs_network(strategy: Strategy) -> bool:
 
 def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> TimedPass:
     network = network_of(assumptions.network, mesh, assumptions.wrap)
-    math = cost.flops / v.C
+    # What several products share is taken out, so that it cancels in a load.
+    math = sp.factor_terms(cost.flops) / v.C
     traffic = []
     shared: list[tuple[set[str], list[tuple[Move, sp.Expr]]]] = []
     for move in cost.moves:

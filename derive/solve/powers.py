@@ -19,9 +19,6 @@ def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]
     """`expr` as {power: coefficient} in `symbol`; raises NotClosedForm where it is no such sum."""
     terms = _read(expr, symbol)
     if terms is None:
-        # The FLOPs of several products are a sum that is divided by: take out what they share.
-        terms = _read(sp.Add(*map(sp.factor_terms, sp.Add.make_args(expr))), symbol)
-    if terms is None:
         # Shares (n-1)/n of the exact collectives hold the symbol inside a factor: multiply out.
         terms = _read(sp.expand(expr), symbol)
     if terms is None:

@@ -135,10 +135,16 @@ def network_of(name: str, mesh: tuple[str, ...] = (), wrap: bool = True) -> Netw
 
 def link_seconds(move: Move, network: Network, exact: bool) -> dict[str, sp.Expr]:
     """The time of a move on each link: those of the network, but for what leaves a slice or the
-    memory."""
+    memory. Raises DeriveError for a group over slices and axes inside them."""
     if move.collective == "load":
         return {MEMORY: move.array_bytes / v.W_hbm}
-    if move.axes == (SLICES,):
+    if SLICES in move.axes:
+        if len(move.axes) > 1:
+            raise DeriveError(
+                f"{move.collective} of {move.tensor} over {', '.join(move.axes)}: a group over "
+                f"{SLICES}, the slices, and axes inside them is not modelled; give {SLICES} groups "
+                "of its own"
+            )
         return Switch(SLICES, v.W_dcn).seconds(move, exact)
     return network.seconds(move, exact)
 

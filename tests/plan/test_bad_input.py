@@ -97,6 +97,18 @@ def test_parameters_follow_the_shapes(name: str) -> None:
     assert asked(**{name: asked().values[v.find(name)].value}).numbers[v.P] == 70553706496
 
 
+def test_the_edges_of_what_a_plan_can_have() -> None:
+    """None where a kept layer saves its input alone, or where the model is its two tables."""
+    tables = 2 * 128256 * 8192
+    for name, edge, above, told in (
+        ("A_kept", 2, Fraction(2001, 1000), "saves more than its input"),
+        ("P", tables, tables + 1, "more parameters than"),
+    ):
+        with pytest.raises(DeriveError, match=told):
+            asked(**{name: edge})
+        assert asked(**{name: above}).numbers[v.find(name)] == above
+
+
 POWER = draw.integers(-30, 30).map(lambda k: Fraction(10) ** k)
 SHARE = draw.fractions(0, 1, max_denominator=1000).filter(bool)
 WIDE = {

@@ -69,3 +69,14 @@ def test_a_torus_has_plans_and_says_what_its_links_rest_on() -> None:
     told = {name: leaf for name, leaf in plan["W_tp"].inputs}
     assert "bidirectional per axis" in told["W_node"].basis
     assert told["n_node"].value == 64  # a job smaller than a pod
+
+
+@pytest.mark.parametrize("cards", [1, 2, 7, 8, 9, 64])
+def test_a_node_is_no_larger_than_the_job_and_else_as_the_facts_have_it(cards: int) -> None:
+    asked = on("h100", cards)
+    node, fact = asked.constants[v.n_node], asked.values[v.n_node]
+    assert node.value == min(cards, 8) and fact.value == 8
+    assert (node is fact) is (cards >= 8)
+    assert cards >= 8 or node.status == "derived"  # it follows from the job, no one assumed it
+    others = asked.constants.keys() - {v.n_node}
+    assert all(asked.constants[s] is asked.values[s] for s in others)

@@ -10,7 +10,7 @@ import pytest
 
 from derive.cli import main
 from derive.notation.errors import DeriveError
-from derive.plan.mesh import from_outside_in, mesh, regrouped
+from derive.plan.mesh import from_outside_in, lines, mesh, regrouped
 
 SIXTEEN = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
 
@@ -169,3 +169,20 @@ def test_nodes_hold_consecutive_ranks(cards, node, nodes):
     laid = mesh({"dp": cards}, node)
     assert laid.nodes == nodes == laid.node(cards - 1) + 1
     assert [laid.node(rank) for rank in range(cards)] == [rank // node for rank in range(cards)]
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(2, 4), (4, 4), (8, 1), (4, 8), (5, 2)])
+def test_up_to_four_groups_of_up_to_eight_cards_are_shown_whole(inner: int, outer: int) -> None:
+    cards = mesh({"tp": inner, "dp": outer}, 8)
+    for axis, line in zip(cards.sizes, lines(cards)[1:], strict=True):
+        told = line.partition(": ")[2]
+        groups = cards.groups(axis)
+        assert ("..." in told) is (len(groups) > 4)
+        ranks = json.loads(f"[{told.removesuffix(' ...').replace('] [', '], [')}]")
+        assert tuple(map(tuple, ranks)) == groups[:4]
+
+
+def test_a_mesh_of_the_most_cards_is_one():
+    assert mesh({"tp": 2**20}, 8).nodes == 2**17
+    with pytest.raises(DeriveError, match="the limit is 1,048,576"):
+        mesh({"tp": 2**20 + 1}, 8)

@@ -114,6 +114,16 @@ def test_a_data_degree_that_is_held():
     assert rows == [row for row in passing(free, free.space) if row.dp == 4] != []
 
 
+def test_what_the_rules_count_is_of_the_model_and_of_a_whole_node():
+    """Eight query heads over two pairs of heads: eight ranks of a node of eight, not of four cards
+    that are there."""
+    n = asked(cards=4, K=2, G=4, n_node=8).counts
+    assert (n.cards, n.node, n.kv_heads, n.heads) == (4, 8, 2, 8)
+    assert broken(n, degrees(tp=4)) is None
+    assert broken(n, degrees(tp=8)) == "cards"
+    assert broken(n, degrees(tp=16)) == "tensor_beyond_node"
+
+
 def test_nothing_divides():
     task = asked(cards=7)
     assert passing(task, task.space) == [] and search(task).fit == 0

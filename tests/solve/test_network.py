@@ -18,6 +18,7 @@ from rings import (
     torus_all_to_all,
 )  # fmt: skip
 
+from derive import layer, threshold
 from derive.cost.network import (
     CARDS,
     NODE,
@@ -195,6 +196,28 @@ def test_between_slices_and_from_memory() -> None:
 def test_a_group_over_several_mesh_axes_has_the_torus_axes_of_each() -> None:
     both = seconds(moved("all_gather", ("X", "Z")))
     assert both == V / ((v.M_X + v.M_Z) * v.W)
+
+
+def test_a_hop_goes_over_a_card_just_where_it_leaves_the_node() -> None:
+    for exact in (True, False):
+        assert TwoLevels(("X",)).seconds(moved("send"), exact) == {CARDS: V / v.W_dcn}
+        assert TwoLevels(in_node=v.X).seconds(moved("send"), exact) == {NODE: V / v.W_node}
+
+
+def test_a_mesh_axis_of_another_name_is_one_torus_axis() -> None:
+    assert seconds(moved("all_gather", ("dp",))) == V / v.W
+    assert seconds(moved("all_gather", ("X", "dp"))) == V / ((v.M_X + 1) * v.W)
+
+
+def test_slices_beside_axes_inside_them_are_refused() -> None:
+    """Their all-reduce leaves a slice: it does not run at the rate of one torus axis more."""
+    for network in NETWORKS.values():
+        for axes in (("S", "X"), ("X", "S")):
+            with pytest.raises(DeriveError, match="over S, the slices, and axes inside"):
+                link_seconds(moved("all_reduce", axes), network, True)
+    assert threshold(layer("mlp", "B:S"), v.B).closed_form == v.S * v.C / v.W_dcn
+    with pytest.raises(DeriveError, match="of its own"):
+        threshold(layer("mlp", "B:S B:X"), v.B)
 
 
 def test_networks_by_name() -> None:

@@ -37,7 +37,7 @@ from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
 from derive.solve.question import STATE, question
 from derive.solve.threshold import Threshold, threshold
-from derive.solve.values import Giver, value_of
+from derive.solve.values import Giver, given_facts, value_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Asked:
     assumptions: Assumptions
     givers: tuple[Giver, ...]
     values: dict[str, Quantity]
+    latex: bool  # whether TeX is asked for, which a long formula has none of
 
     @property
     def fixed(self) -> tuple[sp.Symbol, ...]:
@@ -102,14 +103,16 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
         if under.profile and "profile" not in getattr(options, "given", ()):
             options = Namespace(**{**vars(options), "profile": under.profile})
         typed = {symbol.name: value for symbol, value in set_values(options.set).items()}
-        return Asked(subject, expr, under, givers_of(options), typed)
+        return Asked(subject, expr, under, givers_of(options), typed, options.json)
     under = assumptions_of(options)
     if options.feasible is not None and options.form is None:
         under = replace(under, form="exact")
     expr = ratio(options.question)
-    asked = Asked(subject, expr, under, givers_of(options), values_of(options.set, under))
+    values = values_of(options.set, under)
+    asked = Asked(subject, expr, under, givers_of(options), values, options.json)
     if options.feasible is None:
-        check_mesh(subject, asked.values)
+        facts = given_facts(asked.givers, under)
+        check_mesh(subject, {**{s.name: value for s, value in facts.items()}, **asked.values})
     return asked
 
 
@@ -125,20 +128,23 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
     if answer is not None and isinstance(answer.threshold, Threshold):
         closed = answer.threshold
     steps = derived(closed) if options.steps or options.json else ()
-    sides = answer.sides if answer else ()
+    # A bound that the values make infinite has no side.
+    sides = {(s.direction, s.passes, s.where): s for s in (answer.sides if answer else ())}
+    faces = [sides.get((bound.direction, bound.passes, bound.where)) for bound in closed.bounds]
     bounds = [
         {
             "relation": bound.direction,
             "closed_form": tex.text(bound.expr),
-            "latex": tex.tex(relation),
-            "value": plain(sides[index].quantity) if sides else None,
+            "latex": tex.tex(relation) if asked.latex else None,
+            "value": plain(face.quantity) if face else None,
             "passes": list(bound.passes),
             "networks": list(bound.where),
         }
-        for index, (bound, relation) in enumerate(zip(closed.bounds, closed.relations, strict=True))
+        for bound, relation, face in zip(closed.bounds, closed.relations, faces, strict=True)
     ]
     one = _one_side(bounds)
-    exact = sides[bounds.index(one)].quantity.value if one and sides else None
+    face = faces[bounds.index(one)] if one else None
+    exact = face.quantity.value if face else None
     data = _data(
         asked,
         closed,
@@ -265,8 +271,8 @@ def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list
             values=asked.values,
             fixed=asked.fixed,
         )
-    except NotClosedForm:
-        raise error from None
+    except NotClosedForm as why:
+        raise NotClosedForm(f"{error}; {why}") from None
     except DeriveError as missing:
         if isinstance(asked.subject, Limit):
             raise error from None
@@ -304,7 +310,7 @@ def _data(
         "question": tex.text(closed.question.expr if closed is not None else asked.expr),
         "relation": stated["relation"],
         "closed_form": stated["closed_form"],
-        "latex": closed.latex if closed is not None else None,
+        "latex": closed.latex if closed is not None and asked.latex else None,
         "value": stated["value"],
         "exact": stated["exact"],
         "unit": stated["unit"],
@@ -313,7 +319,7 @@ def _data(
         "inputs": input_rows(*(side.quantity for side in answer.sides)) if answer else [],
         "missing": [symbol.name for symbol in missing],
         "notes": list(answer.notes) if answer else [],
-        "steps": [step_row(step) for step in steps],
+        "steps": [step_row(step, asked.latex) for step in steps],
     }
 
 
@@ -428,13 +434,13 @@ def plain(quantity: Quantity | None) -> float | int | None:
     return int(quantity.value) if quantity.value.is_Integer else float(quantity.value)
 
 
-def step_row(step: Step) -> dict[str, str]:
+def step_row(step: Step, latex: bool) -> dict[str, str | None]:
     """A step of a derivation with how it was proved."""
     return {
         "kind": step.kind,
         "words": step.words,
         "claim": step.text,
-        "latex": step.latex,
+        "latex": step.latex if latex else None,
         "proved": prove(step),
     }
 

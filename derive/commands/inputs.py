@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 
@@ -83,7 +84,10 @@ def strategy_of(text: str, options: Namespace) -> Strategy:
     if "[" in text or text in BLOCKS:
         names = parameters and [name.strip() for name in parameters.split(",")]
         return layer(text, layout or "", parameters=names)
-    named = strategy(text)
+    try:
+        named = strategy(text)
+    except UnknownName:
+        raise unknown("strategy or block", text, [*STRATEGIES, *BLOCKS]) from None
     for option, given in (("--layout", layout), ("--parameters", parameters)):
         if given is not None:
             told = f"is for blocks such as {', '.join(BLOCKS)}, or one written out"
@@ -139,8 +143,21 @@ def _bound(symbol: sp.Symbol, assumptions: Assumptions) -> DeriveError:
 
 
 def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
-    """Raise DeriveError where the chips N that were given are not the product of the mesh axes."""
+    """Raise DeriveError for a degree that is not whole, or does not divide a dimension that it
+    splits, and where the chips N that were given are not the product of the mesh axes."""
     known = {s: values[s.name].value for s in whose.mesh if s.name in values}
+    for axis, degree in known.items():
+        if not degree.is_Integer:
+            raise DeriveError(f"--set {axis}: expected a whole number of devices, found {degree}")
+    degrees = {axis.name: degree for axis, degree in known.items()}
+    for tensor in whose.block.tensors if whose.block is not None else ():
+        for dim, axes in tensor.split.items():
+            split, size = prod(degrees.get(axis, 1) for axis in axes), values.get(dim)
+            if size is not None and size.value.is_Integer and size.value % split:
+                told = " times ".join(f"{a} = {degrees[a]}" for a in axes if a in degrees)
+                nearest = max(d for d in sp.divisors(size.value) if d <= split)
+                whole = f"{dim} = {shown(size.value)} of {tensor}"
+                raise DeriveError(f"{told} does not divide {whole}; {nearest} does")
     if v.N in whose.chips.free_symbols or "N" not in values or not known:
         return
     product, chips = sp.Mul(*known.values()), values["N"].value

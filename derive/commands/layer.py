@@ -34,8 +34,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     assumptions = assumptions_of(options)
     strategy = strategy_of(options.sharding, options)
     values, givers = values_of(options.set, assumptions), givers_of(options)
-    check_mesh(strategy, values)
     given = {**given_facts(givers, assumptions), **typed_values(values)}
+    check_mesh(strategy, {symbol.name: value for symbol, value in given.items()})
     known: dict[sp.Symbol, sp.Expr] = {
         **assumptions.elements,
         v.e_32: assumptions.constants[v.e_32],
@@ -54,10 +54,9 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if options.chip is not None:
         known |= {symbol: sp.S.One for symbol in (v.M_X, v.M_Y, v.M_Z) if symbol not in known}
         assumptions = suited(strategy, question(v.C), assumptions, givers, values)
-        mesh = tuple(axis.name for axis in strategy.mesh)
         if assumptions.network == "chip":
             assumptions = replace(assumptions, network="torus")
-        network = network_of(assumptions.network, mesh, assumptions.wrap)
+        network = network_of(assumptions.network, strategy.nested, assumptions.wrap)
     laid_out = strategy.laid_out(assumptions)
     data: dict[str, Any] = {"sharding": str(laid_out or strategy.name)}
     for cost in strategy.passes(assumptions):
@@ -89,7 +88,7 @@ def _pass(cost: PassCost, plain: Plain, network: Network | None) -> dict[str, An
         if network is not None:
             times = link_seconds(move, network, exact=True)
             row["seconds"] = plain(sp.Max(*times.values()))
-            row["link"] = "+".join(times)
+            row["links"] = {link: plain(time) for link, time in times.items()}
         moves.append(row)
     total = sp.Add(*(move.bytes for move in cost.moves))
     data = {"flops": plain(cost.flops), "bytes": plain(total), "moves": moves}
@@ -103,13 +102,13 @@ def _pass(cost: PassCost, plain: Plain, network: Network | None) -> dict[str, An
 
 def _longest(data: dict[str, Any]) -> str | None:
     """What takes longest in a pass, computation or a link; None where a time is no number."""
+    each = [data["seconds"], *(time for move in data["moves"] for time in move["links"].values())]
+    if any(isinstance(time, str) for time in each):
+        return None
     times = {"computation": data["seconds"]}
     for move in data["moves"]:
-        if isinstance(move["seconds"], str):
-            return None
-        times[move["link"]] = times.get(move["link"], 0) + move["seconds"]
-    if isinstance(data["seconds"], str):
-        return None
+        for link, seconds in move["links"].items():
+            times[link] = times.get(link, 0) + seconds
     return max(times, key=lambda name: times[name])
 
 

@@ -163,7 +163,6 @@ def _ask(ask: ArgumentParser) -> None:
         form.add_argument(f"--{option}", dest="form", action="store_const", const=option, help=told)
     told = "axes do not wrap around"
     ask.add_argument("--no-wrap", dest="wrap", action="store_const", const=False, help=told)
-    _chosen(ask, "--network", NETWORKS, "what the moves run over: ")
     ask.add_argument("--steps", action="store_true", help="show the derivation")
     what = ask.add_mutually_exclusive_group()
     what.add_argument("--best", action="store_true", help="the optimum of a mesh axis")
@@ -193,6 +192,7 @@ def _values(one: ArgumentParser) -> None:
     _once(one, "--layout", metavar="RULES", help=told)
     told = "the parameters of a block that is written out, if not the tensors called W or W_..."
     _once(one, "--parameters", metavar="NAMES", help=told)
+    _chosen(one, "--network", NETWORKS, "what the moves run over: ")
     _once(one, "--precision", help="bf16 (default), fp8, int8, fp4, fp32 or any")
     _once(one, "--gradients", help="precision of the weight gradients")
     _json(one)

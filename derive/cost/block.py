@@ -172,8 +172,9 @@ class Block:
 
     @property
     def mesh(self) -> tuple[str, ...]:
-        """The mesh axes that split any tensor, in alphabetical order."""
-        return tuple(sorted({axis for t in (*self.tensors, *self.states) for axis in t.axes}))
+        """The mesh axes that split any tensor, in order of appearance."""
+        axes = [axis for tensor in (*self.tensors, *self.states) for axis in tensor.axes]
+        return tuple(dict.fromkeys(axes))
 
     @property
     def dims(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from derive.cost.assumptions import CHOICES, Assumptions
 from derive.cost.network import CARDS, NODE, link_seconds, network_of
 from derive.cost.program import Move, PassCost
 from derive.cost.strategies import Strategy
+from derive.cost.tensor import joined
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.units import expect_unit, one
@@ -126,8 +127,7 @@ def timed_passes(strategy: Strategy, assumptions: Assumptions) -> tuple[TimedPas
         passes = (PassCost(" + ".join(both), flops, moves),)
     elif assumptions.passes != "each":
         passes = tuple(p for p in passes if p.name == assumptions.passes)
-    mesh = tuple(axis.name for axis in strategy.mesh)
-    return tuple(_timed(cost, mesh, assumptions) for cost in passes)
+    return tuple(_timed(cost, strategy.nested, assumptions) for cost in passes)
 
 
 def needs_network(strategy: Strategy) -> bool:
@@ -163,7 +163,7 @@ def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> T
             load = (time / math).xreplace(assumptions.elements)
             terms[group] = terms.get(group, sp.S.Zero) + load
         moves, times = zip(*timed, strict=True)
-        link = "".join(sorted(links))
+        link = joined(tuple(sorted(links)))
         traffic.append(Traffic(link, moves, sp.Add(*times), tuple(terms.values())))
     return TimedPass(cost.name, math, tuple(traffic))
 

@@ -27,6 +27,7 @@ from derive.cost.program import (
 from derive.cost.reshard import reshard
 from derive.cost.rules import Operands, Pass, whole_name
 from derive.cost.tensor import Tensor
+from derive.notation.errors import unknown
 from derive.notation.symbols import e, e_32, find
 
 KEEP = ("activations", "none", "weights", "all")
@@ -71,6 +72,8 @@ def program(block: Block, keep: str = "activations", fused: bool = True) -> Prog
     weights, all or none; what is not kept is gathered again. Within a pass a gathered tensor is
     reused. Without `fused` kernels every function keeps what it needs.
     """
+    if keep not in KEEP:
+        raise unknown("value of keep", keep, KEEP)
     forward = _Forward(block)
     forward.run()
     backward = _Backward(block, forward, keep, fused)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -58,7 +58,14 @@ class Strategy:
         if laid_out is None:
             return self.declared
         whole = program(laid_out, assumptions.keep)
-        return whole.forward, whole.backward
+        # Weights that an optimizer step left in pieces are gathered before the next forward pass.
+        update, forward = whole.update, whole.forward
+        forward = replace(
+            forward,
+            moves=(*update.moves, *forward.moves),
+            program=(*update.program, *forward.program),
+        )
+        return forward, whole.backward
 
     def saved(self, assumptions: Assumptions = DEFAULT) -> tuple[Saved, ...]:
         """What the forward pass leaves for the backward one; nothing for declared moves."""
@@ -86,6 +93,9 @@ class Strategy:
         told = assumptions.stated(memory=memory)
         if self.gate is None:
             del told["gated"]
+        if assumptions.network == "two-level" and len(self.nested) > 1:
+            *outer, inner = self.nested
+            told["network"] += f"; {inner} inside a node, {' and '.join(outer)} over nodes"
         lines = self.block.lines if self.block is not None else ()
         if any(isinstance(line, ProductLine) and 0 < line.share < 1 for line in lines):
             told["causal"] = "causal: a mask leaves out half of the scores and of their products"
@@ -98,6 +108,14 @@ class Strategy:
         """The mesh axes whose degrees multiply to the chips, in the order of the vocabulary."""
         return tuple(sorted((s for s in self.chips.free_symbols if s != v.N), key=v.rank))
 
+    @property
+    def nested(self) -> tuple[str, ...]:
+        """The mesh axes by name, outermost first: that is the order in which the block has them, so
+        that the last one's devices are neighbours."""
+        if self.block is None:
+            return tuple(axis.name for axis in self.mesh)
+        return self.block.mesh
+
     def __repr__(self) -> str:
         what = repr(self.block).split("; ") if self.block is not None else ["declares its moves"]
         passes = [cost.told(DEFAULT.elements) for cost in self.passes()]
@@ -109,7 +127,8 @@ class Strategy:
 
 def _check_units(strategy: Strategy, cost: PassCost) -> None:
     where = f"{strategy.name}, {cost.name}"
-    expect_unit(cost.flops, units.flop, v.unit_of_symbol, f"{where}, computation")
+    if cost.flops != 0:
+        expect_unit(cost.flops, units.flop, v.unit_of_symbol, f"{where}, computation")
     for move in cost.moves:
         place = f"{where}, {move.collective} of {move.tensor}"
         expect_unit(move.array_bytes, units.byte, v.unit_of_symbol, place)
@@ -144,7 +163,9 @@ def layer(
     # there are none, the layer says nothing of the whole model's state.
     splits = {degree(laid_out[parameter].axes) for parameter in laid_out.parameters}
     state = v.s_P * v.P / splits.pop() if len(splits) == 1 else None
-    gate = spread(gated(MLP), layout) if plain is MLP else None
+    gate = gated(MLP) if plain is MLP else None
+    if gate is not None and layout:
+        gate = spread(gate, layout)
     return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, source, gate)
 
 

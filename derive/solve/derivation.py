@@ -303,7 +303,8 @@ def _equal(left: sp.Expr, right: sp.Expr) -> sp.Rel:
 def _link(link: str) -> str:
     if link in LINK_WORDS:
         return LINK_WORDS[link]
-    return f"mesh axis {link}" if len(link) == 1 else f"mesh axes {' and '.join(link)}"
+    names = list(link) if link.isupper() else link.split("+")
+    return f"mesh ax{'i' if len(names) == 1 else 'e'}s {' and '.join(names)}"
 
 
 def _listed(moves: tuple[Move, ...]) -> str:

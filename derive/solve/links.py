@@ -14,7 +14,7 @@ import sympy as sp
 
 from derive.cost.assumptions import Assumptions
 from derive.cost.load import needs_network
-from derive.cost.network import HAS, TORUS_AXES
+from derive.cost.network import HAS, SLICES, TORUS_AXES
 from derive.cost.strategies import Strategy
 from derive.facts import Chip
 from derive.notation import symbols as v
@@ -49,6 +49,13 @@ def suited(
     if name == "chip":
         name = _of_chip(chip, subject, asked, {**given_facts(givers, assumptions), **typed})
     _check_links(name, assumptions.network, chip, typed)
+    known = {**given_facts(givers, assumptions), **typed}
+    if name == "two-level" and (outside := _innermost(subject, known)) is not None:
+        axis, degree = outside
+        raise DeriveError(
+            f"two-level has {axis}, the innermost mesh axis, inside a node: {axis} = {degree} does "
+            f"not divide its {known[v.n_node].value} chips; the network egress takes any"
+        )
     if name == "torus" and chip is not None and chip.has("torus_axes"):
         _check_torus_axes(chip, subject, asked, typed)
     return assumptions if name == "torus" else replace(assumptions, network=name)
@@ -99,12 +106,22 @@ def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Valu
     node = known[v.n_node].value if v.n_node in known else None
     if size is None or node is None or (node / size).is_integer:
         return "node"
-    return "two-level" if (size / node).is_integer else "egress"
+    fits = (size / node).is_integer and _innermost(strategy, known) is None
+    return "two-level" if fits else "egress"
+
+
+def _innermost(strategy: Strategy, known: Values) -> tuple[str, sp.Expr] | None:
+    """The innermost of several mesh axes and its degree, where that does not divide a node."""
+    inner = strategy.nested[-1]
+    degree = next((q.value for s, q in known.items() if s.name == inner), sp.S.One)
+    if len(strategy.nested) < 2 or v.n_node not in known:
+        return None
+    return None if (known[v.n_node].value / degree).is_integer else (inner, degree)
 
 
 def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr | None:
     """The chips of the mesh, where they are given."""
-    if v.N in known and asked.main != v.N:
+    if v.N in known:
         return known[v.N].value
     if asked.main in strategy.mesh or not all(axis in known for axis in strategy.mesh):
         return None
@@ -138,13 +155,13 @@ def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> No
 
 
 def _check_torus_axes(chip: Chip, strategy: Strategy, asked: Question, typed: Values) -> None:
-    symbols = [TORUS_AXES[axis.name] for axis in strategy.mesh if axis.name in TORUS_AXES]
-    if asked.symbols & set(symbols):
+    symbols = {axis: TORUS_AXES.get(axis) for axis in strategy.nested if axis != SLICES}
+    if asked.symbols & {*symbols.values()}:
         return
-    axes = [typed[symbol].value if symbol in typed else sp.S.One for symbol in symbols]
+    axes = [typed[symbol].value if symbol in typed else sp.S.One for symbol in symbols.values()]
     there = chip.quantity("torus_axes").value
     if sum(axes) > there:
-        told = " + ".join(symbol.name for symbol in symbols)
+        told = " + ".join(symbol.name if symbol else axis for axis, symbol in symbols.items())
         raise DeriveError(
             f"{told} = {' + '.join(map(str, axes))} torus axes, and {chip.name} has {there}: mesh "
             "axes that share links share their bandwidth"

@@ -177,6 +177,10 @@ class Optimum(Bounded):
         full = here.filled(givers, values).checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
+        chips = full[v.N].value if v.N in full else None
+        for end, beyond in ((1, number.value < 1), (chips, chips and number.value > chips)):
+            if beyond:
+                notes.append(f"no split has that: {self.symbol} is from 1 to N, and {end} is best")
         side = Side("=", number, here.passes, here.split.links)
         return Answer(
             self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here

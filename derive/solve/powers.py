@@ -65,7 +65,7 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         provided = (sp.Lt(constant, 1, evaluate=False),)
     if len(terms) == 1:
         ((power, coefficient),) = terms.items()
-        bound = sp.expand(room / coefficient) if constant != 0 else 1 / coefficient
+        bound = _spread(room / coefficient) if constant != 0 else 1 / coefficient
         bound = bound ** (1 / power)
         if power > 0:
             return Range(high=bound, provided=provided)
@@ -81,6 +81,14 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         f"powers {', '.join(str(p) for p in sorted(terms))} of {symbol} together have no readable "
         "closed form"
     )
+
+
+def _spread(quotient: sp.Expr) -> sp.Expr:
+    """A quotient multiplied out; in factors where it divides by a sum, such as several products."""
+    below = sp.fraction(sp.together(quotient))[1]
+    if any(factor.as_base_exp()[0].is_Add for factor in sp.Mul.make_args(sp.factor_terms(below))):
+        return min(sp.expand(quotient), sp.factor(quotient), key=sp.count_ops)
+    return sp.expand(quotient)
 
 
 def turned(expr: sp.Expr) -> sp.Expr:

@@ -219,6 +219,9 @@ class Separation:
         inside = 0
         for point in random_points(symbols | self.asked.symbols - {self.asked.main}, 4 * POINTS):
             point |= {s: point[s] * n for s, n in SCALES.items() if s in point}
+            degrees = [x for s, x in point.items() if v.meaning(s).role in ("mesh", "axis")]
+            if v.n_node in point and len(degrees) > 1:  # the innermost group lies inside a node
+                point[v.n_node] = max(degrees)
             if {v.C, v.W} <= point.keys():
                 point[v.alpha] = point[v.C] / point[v.W]
             values = [_value(claim.rhs, point) for claim in claims]

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from derive.cost.network import seconds as seconds
     from derive.cost.passes import program as program
     from derive.cost.reader import block as block
-    from derive.cost.run import run_seconds as run_seconds
-    from derive.cost.run import saved_activations as saved_activations
-    from derive.cost.run import training_flops as training_flops
+    from derive.cost.stage import run_seconds as run_seconds
+    from derive.cost.stage import saved_activations as saved_activations
+    from derive.cost.stage import training_flops as training_flops
     from derive.cost.step import step_model as step_model
     from derive.cost.strategies import STRATEGIES as STRATEGIES
     from derive.cost.strategies import Strategy as Strategy
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from derive.notation.quantity import evaluated as evaluated
     from derive.notation.quantity import number as number
     from derive.notation.symbols import *  # noqa: F403
+    from derive.notation.symbols import find as find
     from derive.notation.symbols import meaning as meaning
     from derive.plan.mesh import mesh as mesh
     from derive.plan.mesh import regrouped as regrouped
@@ -86,18 +87,14 @@ _HOME = {
     "derive.cost.network": ("seconds",),
     "derive.cost.passes": ("program",),
     "derive.cost.reader": ("block",),
-    "derive.cost.run": ("run_seconds", "saved_activations", "training_flops"),
+    "derive.cost.stage": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.step": ("step_model",),
-    "derive.cost.strategies": (
-        "STRATEGIES", "Strategy", "context_gathered", "context_parallel", "cross_pod",
-        "data_parallel", "expert_parallel", "fsdp", "fsdp_tensor", "hsdp", "layer", "pipeline",
-        "sequence_parallel", "strategy", "tensor_parallel", "ulysses", "weight_reads",
-    ),
+    "derive.cost.strategies": ("STRATEGIES", "Strategy", "layer", "strategy"),
     "derive.cost.transformer": ("BLOCKS",),
     "derive.facts": ("chip", "chips", "load_file", "model", "models"),
     "derive.notation.errors": ("DeriveError",),
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
-    "derive.notation.symbols": ("meaning",),
+    "derive.notation.symbols": ("find", "meaning"),
     "derive.plan.mesh": ("mesh", "regrouped"),
     "derive.plan.search": ("search",),
     "derive.plan.task": ("task",),
@@ -126,9 +123,13 @@ def __getattr__(name: str) -> Any:
     vocabulary = import_module("derive.notation.symbols").vocabulary()
     if name in vocabulary:
         return vocabulary[name].symbol
+    strategies = import_module("derive.cost.strategies").STRATEGIES
+    if name in strategies:
+        return strategies[name]
     raise AttributeError(f"derive has no {name!r}")
 
 
 def __dir__() -> list[str]:
     vocabulary = import_module("derive.notation.symbols").vocabulary()
-    return [*sorted(_MODULE_OF), *vocabulary]
+    strategies = import_module("derive.cost.strategies").STRATEGIES
+    return [*sorted([*_MODULE_OF, *strategies]), *vocabulary]

@@ -49,7 +49,7 @@ def where(plan: Plan) -> Cell:
     said: list[Cell] = []
     for name in plan.parts:
         if plan.share(name) >= SMALLEST_SHARE:
-            said += [f"{', ' if said else ''}{PART_NAMES[name]} ", pc(share(plan, name))]
+            said += [f"{', ' if said else ''}{PART_NAMES.get(name, name)} ", pc(share(plan, name))]
     return tuple(said)
 
 

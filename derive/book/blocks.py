@@ -11,9 +11,9 @@ from derive import facts
 from derive.book.figures import Figure
 from derive.book.marks import plain
 from derive.book.tables import aligned
-from derive.facts.tree import told
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
+from derive.notation.printed import shown
 from derive.notation.symbols import vocabulary
 from derive.solve.derivation import prove
 
@@ -126,7 +126,7 @@ def _reading(
     if isinstance(reading.value, tuple):
         value = "x".join(map(str, reading.value))
     else:
-        value = told(chip.fact(key).quantity(reading))
+        value = shown(reading.value, chip.fact(key).key.unit)
     if not reading.source:
         return f"{value} ({reading.status})"
     cited.setdefault(reading.source)
@@ -145,7 +145,8 @@ def errata(
             right = figure.text()[0]
         else:
             right = words.get(erratum.figure, "")
-            right = right or (told(figure.quantity) if figure.quantity is not None else "")
+            if not right and figure.quantity is not None:
+                right = shown(figure.quantity.value, figure.quantity.unit)
         rows.append([erratum.place, erratum.printed, right, erratum.reason])
     if not rows:
         return "None are known."

@@ -10,10 +10,9 @@ import sympy as sp
 
 from derive.book import claims
 from derive.book.literals import literal
-from derive.facts.tree import told
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
-from derive.notation.printed import NO_BREAK, Rounding, printed
+from derive.notation.printed import NO_BREAK, Rounding, printed, shown
 from derive.notation.quantity import Quantity, number
 from derive.notation.units import Unit
 
@@ -61,9 +60,9 @@ class Relation:
         return bool(RELATIONS[self.sign](fraction(self.left.value - self.right.value)))
 
     def __str__(self) -> str:
-        left, right = told(self.left), told(self.right)
+        left, right = (shown(q.value, q.unit) for q in (self.left, self.right))
         if left == right and self.left.value != self.right.value:
-            left, right = told(self.left, 12), told(self.right, 12)
+            left, right = (shown(q.value, q.unit, 12) for q in (self.left, self.right))
         return f"{left} {self.sign} {right}"
 
 

@@ -75,7 +75,7 @@ def _digits_hidden(rendered: Rendered) -> str:
 
 
 def _origin(rendered: Rendered, starts: Sequence[int], mistake: Mistake) -> int:
-    """The template line of a mistake: of the very characters where they can be mistake."""
+    """The template line of a mistake: of the very characters where they can be found."""
     start = starts[min(mistake.line, len(starts) - 2)]
     end = starts[min(mistake.line + 1, len(starts) - 1)]
     if not mistake.typed:

@@ -109,11 +109,6 @@ def unhedged(text: str) -> tuple[str, frozenset[Hedge]]:
     return core, frozenset(h for h in said if h is not None)
 
 
-def literal_value(text: str) -> Fraction:
-    """The value that an author's literal states: 9000000000 for "about 9B", 1/8 for "an eighth"."""
-    return literal(text).value
-
-
 def _rest(text: str, rest: str) -> str:
     """What follows a number; refused unless it is mere words: no second number hides in it."""
     words = re.split(r"[ -]", rest.lower())

@@ -185,10 +185,7 @@ def _numbers(printed: str, derived: str, span: Span) -> tuple[str, str]:
 def diff(old: str, new: str, path: str) -> str:
     """A unified diff with a/ and b/ headers; empty where nothing differs."""
     lines = unified_diff(
-        old.splitlines(keepends=True),
-        new.splitlines(keepends=True),
-        f"a/{path}",
-        f"b/{path}",
+        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{path}", f"b/{path}"
     )
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines

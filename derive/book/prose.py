@@ -92,7 +92,7 @@ class Prose:
         """Every name with its function, each adding the line and catching its mistakes."""
         functions: tuple[Callable[..., str], ...] = (
             self.show, self.claim, self.require, self.given, self.condition, self.ref,
-            self.derivation, self.table, self.plot, self.cite, self.formula, self.math,
+            self.derivation, self.table, self.plot, self.cite, self.formula,
             self.overrides, self.errata, self.sources, self.notation,
         )  # fmt: skip
         names: dict[str, Any] = {f.__name__: self._located(f) for f in functions}
@@ -216,10 +216,6 @@ class Prose:
         """Inline math of a declared formula."""
         formula = self._used("formula", name, self.chapter.formulas)
         return self.ledger.mark("formula", name, tex.inline(formula.latex), line)
-
-    def math(self, name: str, *, line: int) -> str:
-        """The same as `formula`."""
-        return self.formula(name, line=line)
 
     def cite(self, key: str, where: str = "", *, line: int) -> str:
         """A citation: a link to the list of sources, with a place in the source."""

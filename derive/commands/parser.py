@@ -61,12 +61,12 @@ class _Parser(ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, with the nearest option for one that is not known."""
-        found, extra = self.parse_known_args(args, namespace)
+        options, extra = self.parse_known_args(args, namespace)
         for word in extra:
             if word.startswith("-"):
                 raise unknown("option", word, self._options(args))
             raise DeriveError(f"one argument too many: {quoted(word)}; quote what holds spaces")
-        return found
+        return options
 
     def _options(self, args: Any) -> list[str]:
         """The options of the command that was named, for a hint."""

@@ -26,7 +26,8 @@ BYTES: Mapping[str, Fraction] = {
     "fp4": Fraction(1, 2),
 }
 FLOP_PER_MULTIPLY_ADD = 2
-ADAM_MOMENTS_BYTES = 2 * BYTES["fp32"]
+ADAM_MOMENTS = 2
+ADAM_MOMENTS_BYTES = ADAM_MOMENTS * BYTES["fp32"]
 
 CORRECTIONS: Mapping[str, str] = MappingProxyType(
     {

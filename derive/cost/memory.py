@@ -17,12 +17,12 @@ from __future__ import annotations
 import sympy as sp
 
 from derive.cost import stage
-from derive.cost.assumptions import Assumptions
-from derive.cost.terms import Term, define, part
+from derive.cost.assumptions import ADAM_MOMENTS, Assumptions
+from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import byte
 
-ADAM_FP32_COPIES = 3  # master weights and two moments
+ADAM_FP32_COPIES = 1 + ADAM_MOMENTS  # master weights and the moments
 
 
 def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
@@ -78,16 +78,16 @@ def memory(assumptions: Assumptions) -> tuple[Term, ...]:
     """The parts of the memory of the fullest chip, in bytes."""
     held = v.a_1 * (v.L_p - v.L_r) + v.a_0 * v.L_r
     parts = [
-        part("states", v.M_states, byte, "weights, gradients and optimizer states"),
-        part("activations", held * v.n_fly, byte, "activations saved for the backward pass"),
+        Term("states", v.M_states, byte, "weights, gradients and optimizer states"),
+        Term("activations", held * v.n_fly, byte, "activations saved for the backward pass"),
     ]
     if "logits" in assumptions:
         # The last stage has one micro-batch in flight and the logits; the first has no logits.
         beyond = sp.Max(held * v.n_fly, held + v.M_logits, evaluate=False) - held * v.n_fly
         gloss = "what the logits add where the last stage is the fullest"
-        parts.append(part("logits", beyond, byte, gloss, ("logits",)))
+        parts.append(Term("logits", beyond, byte, gloss, ("logits",)))
     if "working_set" in assumptions:
         once = v.a_1 * sp.Min(1, v.L_r, evaluate=False)
         gloss = "activations of the layer that is run again"
-        parts.append(part("working_set", once, byte, gloss, ("working_set",)))
+        parts.append(Term("working_set", once, byte, gloss, ("working_set",)))
     return tuple(parts)

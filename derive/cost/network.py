@@ -15,15 +15,16 @@ carries what all of them send: a chip takes the bytes that it sends over the lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import sympy as sp
 
 from derive.cost.program import TRAVERSALS, Collective, Move, degree
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, unknown
 
 NODE, CARDS, SLICES, MEMORY = "node", "dcn", "S", "hbm"
 TORUS_AXES: Mapping[str, sp.Symbol] = {"X": v.M_X, "Y": v.M_Y, "Z": v.M_Z}
@@ -120,17 +121,9 @@ def network_of(name: str, mesh: tuple[str, ...] = (), wrap: bool = True) -> Netw
     """The network of a name among the assumptions, over the mesh axes given, outermost first;
     "chip" is a torus here, since no chip is named. Raises DeriveError where two levels do not say
     which of more than two mesh axes lie inside a node."""
-    if name == "node":
-        return Switch(NODE, v.W_node)
-    if name == "egress":
-        return Switch(CARDS, v.W_dcn)
-    if name != "two-level":
-        return Torus(v.W, wrap)
-    if len(mesh) > 2:
-        raise DeriveError(
-            f"two-level takes one or two mesh axes, found {', '.join(mesh)}; egress takes any"
-        )
-    return TwoLevels(mesh)
+    if name not in NETWORKS and name != "chip":
+        raise unknown("network", name, NETWORKS)
+    return NETWORKS["torus" if name == "chip" else name][2](mesh, wrap)
 
 
 def link_seconds(move: Move, network: Network, exact: bool) -> dict[str, sp.Expr]:
@@ -174,10 +167,21 @@ def _exchanged(along: sp.Expr, n: sp.Expr, exact: bool) -> sp.Expr:
     return hops / n
 
 
-# What a chip has: the fact that says so, the symbol of its bandwidth, and the network's name.
-HAS: Mapping[str, tuple[str, sp.Symbol]] = {
-    "torus": ("ici_axis", v.W),
-    "node": ("scaleup", v.W_node),
-    "two-level": ("scaleup", v.W_node),
-    "egress": ("dcn", v.W_dcn),
-}
+def _two_levels(mesh: tuple[str, ...], wrap: bool) -> TwoLevels:
+    if len(mesh) > 2:
+        raise DeriveError(
+            f"two-level takes one or two mesh axes, found {', '.join(mesh)}; egress takes any"
+        )
+    return TwoLevels(mesh)
+
+
+# By name: the fact of a chip that says that it has the network, the symbol of its bandwidth, and
+# the network over some mesh axes, whose torus axes wrap or not.
+NETWORKS: Mapping[
+    str, tuple[str, sp.Symbol, Callable[[tuple[str, ...], bool], Network]]
+] = MappingProxyType({
+    "torus": ("ici_axis", v.W, lambda mesh, wrap: Torus(v.W, wrap)),
+    "node": ("scaleup", v.W_node, lambda mesh, wrap: Switch(NODE, v.W_node)),
+    "two-level": ("scaleup", v.W_node, _two_levels),
+    "egress": ("dcn", v.W_dcn, lambda mesh, wrap: Switch(CARDS, v.W_dcn)),
+})  # fmt: skip

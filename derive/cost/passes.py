@@ -24,8 +24,7 @@ from derive.cost.program import (
     elements,
     pass_of,
 )
-from derive.cost.reshard import reshard
-from derive.cost.rules import Operands, Pass, whole_name
+from derive.cost.rules import Operands, Pass, reshard, whole_name
 from derive.cost.tensor import Tensor
 from derive.notation.errors import unknown
 from derive.notation.symbols import e, e_32, find

@@ -19,6 +19,8 @@ from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
 from derive.cost.transformer import ATTENTION_CORE, EMBEDDING, HEAD, LAYER
 from derive.notation import symbols as v
+from derive.notation import units
+from derive.notation.units import expect_unit
 
 LAYOUT = "b_seq:dp T:cp U:cp(ring) K:tp F:tp V:tp T:tp D:dp(optimizer) D:cp(optimizer)"
 # A micro-batch of b sequences is that of one replica, and T_r = T/c are the tokens of a rank.
@@ -88,11 +90,6 @@ TABLE = parameters(EMBEDDING)
 """Parameters of the embedding, and as many of the head."""
 
 
-def head_flops() -> sp.Expr:
-    """FLOP of the head for a token, both passes."""
-    return flops(HEAD)
-
-
 def tensor_moves(passes: Iterable[PassCost]) -> tuple[Move, ...]:
     """The moves of a tensor group that the passes wait for."""
     return _over(passes, ("tp",), lambda move: move.critical)
@@ -150,3 +147,19 @@ def hops() -> tuple[Move, ...]:
     """What a chip of a stage sends for a micro-batch to the next one, and back to the last one."""
     size = v.e * elements(layer().block["Out"])
     return tuple(Move("send", name, ("pp",), size, critical=True) for name in ("Out", "dOut"))
+
+
+# --- a training run: attention over the sequence and recomputation are left out [SB5]
+
+training_flops = flops_per_parameter() * v.P * v.R
+"""FLOP of a run of R tokens with P parameters."""
+
+run_seconds = training_flops / (v.N * v.C * v.u)
+"""Seconds of that run on N chips at a utilisation (MFU) of u."""
+
+saved_activations = v.A * v.e * v.B * v.D * v.L / v.N
+"""Bytes per chip of A tensors [B, D] saved for the backward pass in each layer, spread over N."""
+
+expect_unit(training_flops, units.flop, v.unit_of_symbol, "training_flops")
+expect_unit(run_seconds, units.second, v.unit_of_symbol, "run_seconds")
+expect_unit(saved_activations, units.byte, v.unit_of_symbol, "saved_activations")

@@ -268,15 +268,9 @@ cross_pod = _cross_pod()
 weight_reads = _weight_reads()
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
-    {
-        strategy.name: strategy
-        for strategy in (
-            data_parallel, fsdp, tensor_parallel, fsdp_tensor, sequence_parallel, hsdp,
-            context_parallel, context_gathered, ulysses, expert_parallel, pipeline, cross_pod,
-            weight_reads,
-        )
-    }
-)  # fmt: skip
+    {one.name: one for one in list(vars().values()) if isinstance(one, Strategy)}
+)
+"""Every strategy of this file, by name, in the order in which they are declared."""
 
 
 @lru_cache(maxsize=1)

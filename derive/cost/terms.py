@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sympy as sp
@@ -25,8 +24,11 @@ class Term:
     expr: sp.Expr
     unit: Unit
     gloss: str
-    source: str = "NB"
     rests_on: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        return "derived" if self.rests_on else "NB"
 
     def __post_init__(self) -> None:
         expect_unit(self.expr, self.unit, v.unit_of_symbol, f"step model, {self.name}")
@@ -37,17 +39,7 @@ class Term:
         return f"{self.name} = {text(self.expr)}  ({unit}{self.gloss} [{self.source}]{on})"
 
 
-def define(symbol: sp.Symbol, expr: sp.Expr, rests_on: Iterable[str] = ()) -> Term:
+def define(symbol: sp.Symbol, expr: sp.Expr, rests_on: tuple[str, ...] = ()) -> Term:
     """The definition of an intermediate symbol, with the vocabulary's unit and gloss."""
     known = v.meaning(symbol)
-    return _term(symbol.name, expr, known.unit, known.gloss, rests_on)
-
-
-def part(name: str, expr: sp.Expr, unit: Unit, gloss: str, rests_on: Iterable[str] = ()) -> Term:
-    """A part of the step time or of the memory of a chip."""
-    return _term(name, expr, unit, gloss, rests_on)
-
-
-def _term(name: str, expr: sp.Expr, unit: Unit, gloss: str, rests_on: Iterable[str]) -> Term:
-    names = tuple(rests_on)
-    return Term(name, expr, unit, gloss, "derived" if names else "NB", names)
+    return Term(symbol.name, expr, known.unit, known.gloss, rests_on)

@@ -19,7 +19,8 @@ from derive.cost import stage
 from derive.cost.assumptions import Assumptions
 from derive.cost.network import Network, Switch, TwoLevels
 from derive.cost.program import Move
-from derive.cost.terms import Term, define, part
+from derive.cost.terms import Term, define
+from derive.cost.transformer import HEAD
 from derive.notation import symbols as v
 from derive.notation.units import flop, second
 
@@ -76,7 +77,7 @@ def work(assumptions: Assumptions) -> tuple[Term, ...]:
     return (
         define(v.f_A, attention, on("attention_width")),
         define(v.f_L, matrices + v.f_A, on("exact_parameters")),
-        define(v.f_V, stage.head_flops()),
+        define(v.f_V, stage.flops(HEAD)),
         define(v.t_1, v.T_r * v.b_seq / (v.tp * v.C * v.eta)),
     )
 
@@ -157,11 +158,7 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
             for cost in (layer.backward, layer.update)
         )
     )
-    return (
-        *near,
-        define(v.t_scatter, scatter, rests_on),
-        define(v.t_gather, gather, rests_on),
-    )
+    return (*near, define(v.t_scatter, scatter, rests_on), define(v.t_gather, gather, rests_on))
 
 
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:
@@ -176,14 +173,14 @@ def parts(assumptions: Assumptions) -> tuple[Term, ...]:
         exposed = _beyond(v.t_scatter, backward + v.t_redo) + _beyond(v.t_gather, forward)
     uneven = v.t_slow - v.t_redo - v.t_avg
     return (
-        part("compute", v.n_mb * v.t_avg, second, "computation of an average stage"),
-        part("recompute", v.n_mb * v.t_redo, second, "layers that are run again"),
-        part("imbalance", v.n_mb * uneven, second, "waiting for the stage with the head"),
-        part("tp", v.n_mb * v.t_tp, second, "tensor communication"),
-        part("cp", v.n_mb * v.t_cp, second, "the ring beyond what attention hides"),
-        part("pp", v.n_mb * v.t_pp, second, "hops between stages that are not hidden"),
-        part("bubble", (v.pp - 1) * filling, second, "filling and draining", on("bubble")),
-        part("dp", exposed, second, "gradient traffic not hidden", on("gradient_window")),
+        Term("compute", v.n_mb * v.t_avg, second, "computation of an average stage"),
+        Term("recompute", v.n_mb * v.t_redo, second, "layers that are run again"),
+        Term("imbalance", v.n_mb * uneven, second, "waiting for the stage with the head"),
+        Term("tp", v.n_mb * v.t_tp, second, "tensor communication"),
+        Term("cp", v.n_mb * v.t_cp, second, "the ring beyond what attention hides"),
+        Term("pp", v.n_mb * v.t_pp, second, "hops between stages that are not hidden"),
+        Term("bubble", (v.pp - 1) * filling, second, "filling and draining", on("bubble")),
+        Term("dp", exposed, second, "gradient traffic not hidden", on("gradient_window")),
     )
 
 
@@ -197,7 +194,7 @@ def passes(work: sp.Expr, per_flop: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
 def model_flops() -> Term:
     """FLOP of a step that the model itself requires; recomputation is left out."""
     per_token = v.L * v.f_L + v.f_V
-    return part("model_flops", per_token * v.B_seq * v.T, flop, "FLOP the model requires")
+    return Term("model_flops", per_token * v.B_seq * v.T, flop, "FLOP the model requires")
 
 
 def _beyond(time: sp.Expr, window: sp.Expr) -> sp.Expr:

@@ -118,10 +118,7 @@ def chip(
 
 
 def model(
-    name: str,
-    *,
-    catalogue: Catalogue | None = None,
-    files: Iterable[str | PathLike[str]] = (),
+    name: str, *, catalogue: Catalogue | None = None, files: Iterable[str | PathLike[str]] = ()
 ) -> Model:
     """The model of that name or alias.
 

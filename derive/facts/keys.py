@@ -85,10 +85,7 @@ CHIP_FACTS = _by_name(
         "bandwidth of all torus links of a chip, both directions added",
     ),
     _bandwidth(
-        "dcn",
-        "one-way per chip",
-        "bandwidth of a chip into the data-centre network",
-        v.W_dcn,
+        "dcn", "one-way per chip", "bandwidth of a chip into the data-centre network", v.W_dcn
     ),
     _bandwidth(
         "scaleup",

@@ -1,11 +1,11 @@
 """A dense transformer: its shapes, and the parameter count computed from them.
 
 The count follows one formula, in the vocabulary's symbols, with K key and value heads, G query
-heads to each of them, and g = 3 feed-forward matrices where gated, else 2:
+heads to each of them, and n_F = 3 feed-forward matrices where gated, else 2:
 
     embedding     D V
     attention     L (2 D K G H + 2 D K H)          queries and output; keys and values
-    feed-forward  L g D F
+    feed-forward  L n_F D F
     norms         L n D + D                        n per layer, and the final one where there is one
     head          D V                              nothing where it shares the embedding
 """

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from derive.facts import Catalogue, sources
-from derive.notation.digits import fraction
-from derive.notation.printed import printed, si, significant
+from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
 
 _BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
-
-
-def told(quantity: Quantity, digits: int = 4) -> str:
-    """A quantity for a message, to so many digits; whole numbers below 1e8 whole, and larger ones
-    under a prefix."""
-    value = fraction(quantity.value)
-    if abs(value) >= 10**8:
-        return printed(value, si(digits, trim=True), quantity.unit)
-    if value.denominator == 1:
-        digits = 9
-    return printed(value, significant(digits, trim=True), quantity.unit)
 
 
 def tree(quantity: Quantity) -> list[str]:
@@ -58,7 +46,7 @@ def _keys(quantity: Quantity) -> Iterator[str]:
 def _lines(node: Quantity, seen: set[int], name: str) -> list[str]:
     name = name or node.name or "value"
     formula = f" = {node.formula}" if node.formula else ""
-    head = f"{name}{formula} = {told(node)}"
+    head = f"{name}{formula} = {shown(node.value, node.unit)}"
     place = f"[{node.source}] {node.where}".rstrip() if node.source else node.where
     origin = ", ".join(part for part in (node.owner, node.basis, place, node.status) if part)
     head += f"  ({origin})" if origin else ""

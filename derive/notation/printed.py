@@ -132,10 +132,10 @@ def printed(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:
 WHOLE_BELOW = 10**8
 
 
-def shown(value: Exact, unit: Unit | None = None) -> str:
+def shown(value: Exact, unit: Unit | None = None, digits: int = 4) -> str:
     """A number for reading in a terminal: whole numbers whole, large ones under a prefix, anything
-    else at four significant digits."""
-    return printed(value, _reading_rule(value), unit)
+    else at so many significant digits."""
+    return printed(value, _reading_rule(value, digits), unit)
 
 
 def shown_tex(value: Exact, unit: Unit | None = None) -> str:
@@ -143,11 +143,11 @@ def shown_tex(value: Exact, unit: Unit | None = None) -> str:
     return printed_tex(value, _reading_rule(value), unit)
 
 
-def _reading_rule(value: Exact) -> Rounding:
+def _reading_rule(value: Exact, digits: int = 4) -> Rounding:
     size = abs(fraction(value))
     if size >= WHOLE_BELOW:
-        return si(4, trim=True)
-    return integer() if size.denominator == 1 else significant(4, trim=True)
+        return si(digits, trim=True)
+    return integer() if size.denominator == 1 else significant(digits, trim=True)
 
 
 def printed_tex(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:

@@ -21,7 +21,6 @@ from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
 Status = Literal["published", "derived", "provisional", "assumed", "given"]
-STATUSES: tuple[Status, ...] = ("published", "derived", "provisional", "assumed", "given")
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,10 +113,7 @@ def _rational(value: int | str | Fraction) -> sp.Rational:
 
 
 def evaluated(
-    expr: sp.Expr,
-    values: Mapping[sp.Symbol, Quantity],
-    unit: Unit | None = None,
-    name: str = "",
+    expr: sp.Expr, values: Mapping[sp.Symbol, Quantity], unit: Unit | None = None, name: str = ""
 ) -> Quantity:
     """The quantity that `expr` gives with each of its symbols bound to a quantity.
 

@@ -157,7 +157,6 @@ W_dcn = _hardware(
 )
 W_hbm = _hardware("W_hbm", byte / second, "memory bandwidth of a chip", r"W_{\text{hbm}}")
 M_axes = _hardware("M_axes", axis, "torus axes of a chip", r"M_{\text{axes}}")
-t_hop = _hardware("t_hop", second, "latency of one hop", r"t_{\text{hop}}")
 M_hbm = _hardware("M_hbm", byte, "memory of a chip", r"M_{\text{hbm}}")
 
 # --- the model and the run

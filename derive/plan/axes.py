@@ -123,7 +123,7 @@ def _unmodelled(symbol: sp.Symbol, *, traffic: bool) -> Axis:
     )  # fmt: skip
 
 
-AXES = (
+_ROWS = (
     Axis(
         v.tp, "tp", lambda n: _powers(n.node) if n.wide else (1, 2, 4, 8), _tensor,
         lambda n, x: f"{n.node} cards a node, {n.heads} heads, {n.kv_heads} key and value heads",
@@ -149,6 +149,8 @@ AXES = (
         said=False, traffic=False,
     ),
 )  # fmt: skip
+# The axes that split the cards, then dp, which takes what they leave, then the others.
+AXES = tuple(sorted(_ROWS, key=lambda axis: ("cards" not in axis.divides, axis.values is not None)))
 FREE = tuple(axis.name for axis in AXES if axis.values)
 NAMED: Mapping[str, Axis] = MappingProxyType(
     {name: axis for axis in AXES for name in (axis.symbol.name, axis.name)}

@@ -10,11 +10,12 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from derive.notation.printed import shown
+from derive.notation.text import aligned
 from derive.plan.axes import AXES, REASONS, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import Task
-from derive.plan.wording import aligned, amounts, share, size, time
+from derive.plan.wording import amounts, share, size, time
 
 TOP = 10  # plans of a table
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
@@ -78,7 +79,7 @@ def table(plans: Sequence[Plan]) -> list[str]:
         numbers = [share(plan.mfu, 1), time(plan.step_seconds), size(plan.memory_bytes)]
         degrees = [str(plan.degrees[place]) for place in columns]
         rows.append([str(rank), *degrees, *numbers, redo, parts])
-    return aligned(rows)
+    return aligned(rows, "r" * (len(rows[0]) - 1) + "l")
 
 
 def nothing(task: Task, too_large: Sequence[Plan], near: Sequence[Near]) -> list[str]:

@@ -41,15 +41,6 @@ def amounts(quantity: str, values: Sequence[int]) -> str:
     return f"{' or '.join(f'{x:,}' for x in values)} {NOUNS[quantity]}{'s'[: values[-1] != 1]}"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines, each column to the right but the last."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for *cells, last in rows:
-        lines.append("  ".join([*map(str.rjust, cells, widths), last]).rstrip())
-    return lines
-
-
 def as_text(lines: Iterable[str]) -> str:
     """Lines as one text with plain spaces, as a prompt shows it."""
     return "\n".join(lines).replace("\u00a0", " ")

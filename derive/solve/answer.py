@@ -12,14 +12,7 @@ from derive.cost.assumptions import Assumptions
 from derive.cost.load import CAPACITY, Requirement
 from derive.notation import tex
 from derive.notation.errors import DeriveError
-from derive.notation.printed import (
-    ceiling,
-    floor,
-    printed,
-    printed_tex,
-    shown,
-    significant,
-)  # fmt: skip
+from derive.notation.printed import ceiling, floor, printed, printed_tex, shown, significant
 from derive.notation.quantity import Quantity
 from derive.notation.units import chip, layer, micro_batch, sequence, token
 from derive.solve.links import suited
@@ -67,7 +60,7 @@ class Bounded:
 
     def suited(self, *givers: Giver, **values: object) -> Self:
         """The same on the network that the chip has; raises as `on` does for what was given."""
-        under = suited(self.subject, self.held, self.assumptions, givers, values)
+        under = suited(self.subject, self.question, self.assumptions, givers, values)
         return self if under == self.assumptions else self.under(under)
 
     def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:

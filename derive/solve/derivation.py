@@ -118,7 +118,7 @@ def prove(step: Step) -> str:
     """How the claim of a step was proved: "symbolically", "at points", "on both sides", or, for the
     load of a limit, "by the step model".
 
-    Raises ProofError naming what is derived, the step and where it can a point at which the claim
+    Raises ProofError naming what is derived, the step and, where it can, a point at which the claim
     fails.
     """
     if not isinstance(step, Step):

@@ -14,7 +14,7 @@ import sympy as sp
 
 from derive.cost.assumptions import Assumptions
 from derive.cost.load import needs_network
-from derive.cost.network import HAS, SLICES, TORUS_AXES
+from derive.cost.network import NETWORKS, SLICES, TORUS_AXES
 from derive.cost.strategies import Strategy
 from derive.facts import Chip
 from derive.notation import symbols as v
@@ -121,7 +121,7 @@ def _innermost(strategy: Strategy, known: Values) -> tuple[str, sp.Expr] | None:
 
 def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr | None:
     """The chips of the mesh, where they are given."""
-    if v.N in known:
+    if v.N in known and asked.main != v.N:
         return known[v.N].value
     if asked.main in strategy.mesh or not all(axis in known for axis in strategy.mesh):
         return None
@@ -129,7 +129,7 @@ def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr 
 
 
 def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> None:
-    fact, bandwidth = HAS[name]
+    fact, bandwidth, _ = NETWORKS[name]
     who = chip.name if chip is not None else "the network"
     for symbol in (v.W, v.W_node):
         if symbol not in typed or symbol == bandwidth:
@@ -149,7 +149,7 @@ def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> No
         return
     if name == "torus" and v.alpha in typed:
         return
-    works = [other for other, (key, _) in HAS.items() if chip.has(key)]
+    works = [other for other, (key, *_) in NETWORKS.items() if chip.has(key)]
     hint = f"the network {' or '.join(works[:2])} works" if works else f"set {bandwidth}"
     raise DeriveError(f"{chip.name} has no link for the network {name} ({bandwidth}); {hint}")
 

@@ -188,10 +188,7 @@ class Optimum(Bounded):
 
 
 def optimum(
-    subject: Subject,
-    symbol: sp.Symbol,
-    assumptions: Assumptions | str = DEFAULT,
-    **changes: object,
+    subject: Subject, symbol: sp.Symbol, assumptions: Assumptions | str = DEFAULT, **changes: object
 ) -> Optimum:
     """The value of a mesh axis for which the loads are smallest at fixed chips N.
 

@@ -65,7 +65,7 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         provided = (sp.Lt(constant, 1, evaluate=False),)
     if len(terms) == 1:
         ((power, coefficient),) = terms.items()
-        bound = _spread(room / coefficient) if constant != 0 else 1 / coefficient
+        bound = _one_fraction(room / coefficient) if constant != 0 else 1 / coefficient
         bound = bound ** (1 / power)
         if power > 0:
             return Range(high=bound, provided=provided)
@@ -83,12 +83,12 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
     )
 
 
-def _spread(quotient: sp.Expr) -> sp.Expr:
-    """A quotient multiplied out; in factors where it divides by a sum, such as several products."""
-    below = sp.fraction(sp.together(quotient))[1]
-    if any(factor.as_base_exp()[0].is_Add for factor in sp.Mul.make_args(sp.factor_terms(below))):
-        return min(sp.expand(quotient), sp.factor(quotient), key=sp.count_ops)
-    return sp.expand(quotient)
+def _one_fraction(bound: sp.Expr) -> sp.Expr:
+    """A sum of terms; where one has a sum below the line, all of it over one line."""
+    terms = sp.expand(bound)
+    below = (sp.denom(term) for term in sp.Add.make_args(terms))
+    summed = any(factor.is_Add for part in below for factor in sp.Mul.make_args(part))
+    return turned(sp.factor(bound)) if summed else terms
 
 
 def turned(expr: sp.Expr) -> sp.Expr:

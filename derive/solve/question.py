@@ -15,7 +15,7 @@ import sympy as sp
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
 from derive.cost.limits import LIMITS, Limit
 from derive.cost.load import Given, Load, Requirement, compute_bound, fits
-from derive.cost.network import HAS
+from derive.cost.network import NETWORKS
 from derive.cost.strategies import STRATEGIES, Strategy, as_strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, quoted, unknown
@@ -176,7 +176,7 @@ def _bandwidth(need: Requirement) -> sp.Symbol:
     network = need.assumptions.network
     if network == "two-level":
         raise DeriveError("alpha is the intensity of one link; two-level has two: ask for C")
-    return HAS["torus" if network == "chip" else network][1]
+    return NETWORKS["torus" if network == "chip" else network][1]
 
 
 def at_value(loads: Iterable[Load], asked: Question, given: Given, value: sp.Expr) -> list[sp.Expr]:

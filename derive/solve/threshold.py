@@ -265,7 +265,9 @@ def _bounded_by(
     tightest = _without_implied(bounds)
     splits = tuple(replace(split, at=in_alpha(split.at, what)) for split in state.splits)
     mesh = _mesh_at(tightest, state, what)
-    conditions = tuple(dict.fromkeys(provided))
+    strict = {r.lhs for r in provided if isinstance(r, sp.StrictLessThan)}
+    kept = [r for r in provided if isinstance(r, sp.StrictLessThan) or r.lhs not in strict]
+    conditions = tuple(dict.fromkeys(kept))
     bounded = Threshold(
         what, tightest, need, subject, state, splits, fixed, mesh, provided=conditions
     )

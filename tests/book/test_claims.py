@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derive.book.claims import CLAIM_RULES, holds, restated
-from derive.book.literals import literal, literal_value, ordinal
+from derive.book.literals import literal, ordinal
 from derive.notation.errors import DeriveError, UnknownName
 
 Q = Fraction
@@ -76,7 +76,7 @@ Q = Fraction
     ],
 )
 def test_literal_values(text: str, value: Fraction) -> None:
-    assert literal_value(text) == value
+    assert literal(text).value == value
 
 
 @pytest.mark.parametrize(

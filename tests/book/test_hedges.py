@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derive.book.claims import holds, restated
-from derive.book.literals import literal_value
+from derive.book.literals import literal
 from derive.notation.errors import DeriveError
 
 Q = Fraction
@@ -101,7 +101,7 @@ def test_a_restated_claim_holds(rule: str, hedge: str, text: str, value: Fractio
 @given(st.sampled_from(["round", "times"]), SIDES, literals, numbers)
 def test_a_hedge_is_never_untrue(rule: str, hedge: str, text: str, value: Fraction) -> None:
     if holds(rule, f"{hedge} {text}", value):
-        stated = literal_value(text)
+        stated = literal(text).value
         side = {"exactly": stated == value, "under": value < stated, "over": value > stated}
         upper = hedge in ("at most", "nearly", "up to")
         assert side.get(hedge, value <= stated if upper else value >= stated)

@@ -9,7 +9,7 @@ import sympy as sp
 
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions
 from derive.cost.step import step_model
-from derive.cost.terms import Term, part
+from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import UnitError, UnknownName
 from derive.notation.tex import tex
@@ -96,9 +96,9 @@ def test_corrections_combine():
 
 def test_a_term_with_a_wrong_unit_is_refused():
     with pytest.raises(UnitError, match="step model, wrong: expected second, found byte"):
-        part("wrong", v.M_states, second, "a size taken for a time")
+        Term("wrong", v.M_states, second, "a size taken for a time")
     with pytest.raises(UnitError, match="unlike terms"):
-        part("sum", v.t_mb + v.M_states, second, "a size added to a time")
+        Term("sum", v.t_mb + v.M_states, second, "a size added to a time")
 
 
 def test_terms_are_found_by_name():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.book.claims import holds
-from derive.book.literals import literal, literal_value
+from derive.book.literals import literal
 from derive.notation import printed as p
 from derive.notation.digits import BINARY, PREFIXES, SI, fraction, magnitude, multiple
 from derive.notation.errors import DeriveError, UnitError
@@ -137,8 +137,8 @@ def test_si_prefixes_both_ways(prefix: str) -> None:
     assert PREFIXES[prefix] == scale
     for count in (1, 7, 999):
         assert printed(count * scale, p.si(3, trim=True)) == f"{count}{prefix}"
-        assert literal_value(f"{count}{prefix}") == count * scale
-        assert literal_value(f"{count} {prefix}B") == count * scale
+        assert literal(f"{count}{prefix}").value == count * scale
+        assert literal(f"{count} {prefix}B").value == count * scale
         assert printed(count * scale, p.si(3, trim=True), byte) == f"{count}\u00a0{prefix}B"
     assert printed(Q("0.9995") * scale, p.si(3)) == f"1.00{prefix}"
     below = printed(Q("0.9994") * scale, p.si(3))
@@ -155,8 +155,8 @@ def test_binary_prefixes_both_ways(prefix: str) -> None:
     assert PREFIXES[prefix] == scale
     for count in (1, 7, 1023):
         assert printed(count * scale, p.binary(1)) == f"{count:,}{prefix}"
-        assert literal_value(f"{count}{prefix}") == count * scale
-        assert literal_value(f"{count} {prefix}B") == count * scale
+        assert literal(f"{count}{prefix}").value == count * scale
+        assert literal(f"{count} {prefix}B").value == count * scale
     after = dict(zip(list(BINARY), list(BINARY)[1:], strict=False))
     carried = printed(Q("1023.996") * scale, p.binary(3))
     assert carried == (f"1.00{after[prefix]}" if prefix in after else "1,024Ei")
@@ -204,7 +204,7 @@ def test_what_is_printed_reads_back_and_holds(value: Fraction) -> None:
 
 @given(values.filter(bool), st.integers(1, 12))
 def test_significant_digits_bound_the_relative_error(value: Fraction, digits: int) -> None:
-    read = literal_value(printed(value, p.significant(digits)))
+    read = literal(printed(value, p.significant(digits))).value
     assert abs(read - value) <= abs(value) * Q(1, 2) * Q(10) ** (1 - digits)
 
 

@@ -11,6 +11,7 @@ from comparison import Counter, compare, sizes_for
 from simulator import Mesh
 
 from derive.cost import memory, stage, step, timing
+from derive.cost.block import FunctionLine, ProductLine
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move
@@ -267,6 +268,22 @@ def test_the_terms_are_what_simulated_devices_count(matrices: int, mesh: dict[st
     assert work == (whole.forward.flops + whole.backward.flops).xreplace(replicas)
     saved = sp.Add(*(one.bytes for one in whole.saved)).xreplace(replicas)
     assert number(named(MODEL, "a_1")) == saved
+
+
+@pytest.mark.parametrize("matrices", BLOCKS)
+def test_what_comes_in_is_carried_to_what_goes_out(matrices: int) -> None:
+    """Attention and feed-forward each add to the stream, and see it normed, as it was before."""
+    made = {line.result: line for line in BLOCKS[matrices].lines}
+    at, seen = "Out", []
+    while at in made:
+        line = made[at]
+        assert isinstance(line, FunctionLine) and line.function == "+"
+        at, branch = line.operands
+        assert isinstance(made[branch], ProductLine)
+        seen.append(at)
+    assert at == "In"
+    norms = [line for line in made.values() if isinstance(line, FunctionLine)]
+    assert [line.operands[0] for line in norms if line.function == "norm"] == seen[::-1]
 
 
 # --- the tests can fail

@@ -14,7 +14,7 @@ from derive.cost import memory, stage, step, timing
 from derive.cost.block import FunctionLine, ProductLine
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
-from derive.cost.program import Move
+from derive.cost.program import Move, PassCost
 from derive.cost.step import StepModel, step_model
 from derive.cost.terms import Term
 from derive.cost.transformer import EMBEDDING, HEAD, LAYER
@@ -67,18 +67,30 @@ def flops_of_a_chip() -> None:
         same(both, work * v.C * v.eta)
 
 
-def flops_of_attention() -> None:
-    whole = run(3)
-    scores = sp.Add(
+def scores(cost: PassCost) -> sp.Expr:
+    """FLOP of a pass on the scores of a chip and on their product with the values."""
+    flops = sp.Add(
         *(
             op.flops
-            for cost in (whole.forward, whole.backward)
             for op in cost.program
             if hasattr(op, "pairs") and any(pair.share == sp.Rational(1, 2) for pair in op.pairs)
         )
-    ).xreplace({v.U: v.T})
+    )
+    return of_chip(flops.xreplace({v.U: v.T}))
+
+
+def flops_of_attention() -> None:
+    whole = run(3)
     work = of_model(MODEL, "f_A", 3) * of_model(MODEL, "t_1", 3) * v.C * v.eta
-    same(of_chip(scores), work)
+    same(scores(whole.forward) + scores(whole.backward), work)
+
+
+def attention_that_hides_the_ring() -> None:
+    """That of all layers of a stage, both passes, and the forward one of layers run again."""
+    whole = run(3)
+    forward, backward = scores(whole.forward), scores(whole.backward)
+    want = (v.L / v.pp * (forward + backward) + v.L_r * forward) / (v.C * v.eta)
+    same(term_of(MODEL, "t_attn", v.L_r), want)
 
 
 def flops_of_the_head() -> None:
@@ -192,6 +204,7 @@ def hops_of_a_stage() -> None:
 
 TERMS = (
     flops_of_a_chip, flops_of_attention, flops_of_the_head, redone_work,
+    attention_that_hides_the_ring,
     bytes_of_the_tensor_group, bytes_of_the_ring, bytes_of_what_is_saved,
     bytes_of_a_layer_s_input, gradients_and_updates, states_of_a_chip, parameters_of_a_chip,
     hops_of_a_stage,

@@ -322,6 +322,13 @@ def test_layouts_are_refused_with_a_reason(line: str) -> None:
     assert len(message) < LONGEST_LAYOUT and "\n" not in message
 
 
+def test_a_layout_of_the_most_characters_is_one() -> None:
+    longest = "B:X".ljust(LONGEST_LAYOUT)
+    assert spread(MLP, longest) == spread(MLP, "B:X")
+    with pytest.raises(ShardingError, match=f"at most {LONGEST_LAYOUT} characters"):
+        spread(MLP, longest + " ")
+
+
 @pytest.mark.parametrize("value", [5, None, {"B": "X"}])
 def test_what_is_no_layout_is_refused(value: object) -> None:
     with pytest.raises(ShardingError, match="expected a layout such as B:X D:X"):

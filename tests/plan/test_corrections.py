@@ -233,6 +233,19 @@ def test_gradient_traffic_hides_under_a_window():
     assert plan("gradient_window", 8, 1, 1, 128, W_dcn=10**15, **task).parts["dp"] == 0
 
 
+def test_layers_that_are_run_again_hide_gradients_too():
+    """Between the last backward pass and the scatter there is what is run again as well."""
+    task = {"cards": 1024, "batch": 1024, "M_hbm": 60 * 10**9, "W_dcn": 20 * 10**9}
+    again = plan("gradient_window", 8, 1, 1, 128, **task)
+    n = {name: again.numbers[symbol(name)] for name in ("t_scatter", "t_gather", "t_redo", "t_1")}
+    layer = (Q(6 * (PARAMS - 2 * VOCAB * WIDTH), LAYERS) + 6 * 8192 * 8192) * LAYERS * n["t_1"]
+    assert 0 < again.recomputed_layers < LAYERS
+    assert n["t_redo"] == again.recomputed_layers * layer / LAYERS / 3
+    assert n["t_redo"] < n["t_scatter"] - layer * Q(2, 3)
+    scatter = n["t_scatter"] - layer * Q(2, 3) - n["t_redo"]
+    assert again.parts["dp"] == scatter + max(Q(0), n["t_gather"] - layer / 3)
+
+
 def test_gradients_are_reduced_inside_nodes_first():
     ranking = plan("two_level", 2, 1, 1, 32)
     volume = 2 * Q(PARAMS, 2)
@@ -243,6 +256,17 @@ def test_gradients_are_reduced_inside_nodes_first():
     for degrees, cards in (((2, 2, 16, 2), 128), ((8, 1, 1, 8), 64)):
         one = plan("two_level", *degrees, cards=cards, seq=16384)
         assert one.parts["dp"] == plain(*degrees, cards=cards, seq=16384).parts["dp"]
+
+
+@pytest.mark.parametrize(("tp", "near"), [(3, 2), (5, 1), (8, 1), (16, 1)])
+def test_a_node_holds_whole_tensor_groups(tp, near):
+    """Two groups of three of a node of eight, one of five; of a larger one a chip at least."""
+    over = plan("two_level", tp, 1, 1, 16, cards=16 * tp)
+    volume = 2 * Q(PARAMS, tp)
+    inside = Q(near - 1, near) * volume / (450 * 10**9)
+    across = Q(16 - near, 16) * volume / near / (50 * 10**9)
+    assert over.numbers[symbol("n_near")] == near
+    assert over.parts["dp"] == 2 * (inside + across) * Q(1, 5)
 
 
 def test_a_zigzag_needs_two_pieces_a_rank():

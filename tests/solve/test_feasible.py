@@ -14,7 +14,14 @@ from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, pipeline, tenso
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
-from derive.solve.feasible import Feasible, feasible
+from derive.notation.quantity import Quantity
+from derive.solve.feasible import (
+    Feasible,
+    dividing_below,
+    feasible,
+    nearest_power_of_two,
+    power_of_two_below,
+)
 from derive.solve.optimum import optimum
 from derive.solve.threshold import threshold
 
@@ -178,6 +185,48 @@ def test_what_two_mesh_axes_send_over_a_torus_axis_that_both_cut(size: int, bloc
         assert sp.Rational(busiest(found) / unit) == time
     both = busiest(blocks + rings)
     assert both == busiest(blocks) + busiest(rings)
+
+
+@pytest.mark.parametrize("size", [8, 9, 12, 16, 27])
+def test_a_cut_axis_has_each_way_to_share_it_that_no_other_is_better_than(size: int) -> None:
+    """One group has blocks, at half of a ring, the other rings through them, at one over their
+    length; which is free, unless one way is as good for both groups."""
+    for y in range(2, size):
+        x, left = divmod(size, y)
+        if left:
+            continue
+        ways = {(HALF, sp.Rational(1, x)), (sp.Rational(1, y), HALF)}
+        best = {a for a in ways if not any(b != a and b[0] >= a[0] and b[1] >= a[1] for b in ways)}
+        found = [c for c in torus((size,)).candidates if c.degree(v.Y) == y]
+        axes = [(dict(c.torus_axes)["M_X"], dict(c.torus_axes)["M_Y"]) for c in found]
+        assert len(axes) == len(best) and set(axes) == best
+
+
+def test_a_split_whose_two_times_are_equal_is_compute_bound() -> None:
+    """The bound itself is B = alpha X for FSDP and large n."""
+    for tokens, bound in ((2550 * 64 - 1, False), (2550 * 64, True)):
+        (only,) = feasible(fsdp, 64, V5P, values={"B": tokens}, form="large-n").candidates
+        assert only.compute_bound is bound
+        assert only.load == sp.Rational(2550 * 64, tokens)
+
+
+def test_a_torus_axis_of_one_chip_is_none() -> None:
+    for shape in ((8,), (1, 8), (1, 8, 1)):
+        values = {"B": 100_000}
+        (only,) = feasible(fsdp, 8, V5P, splits="torus", shape=shape, values=values).candidates
+        assert dict(only.torus_axes) == {"M_X": 1}
+        assert only.load == sp.Rational(2550 * 7, 100_000)
+
+
+def test_whole_numbers_at_the_edge_of_what_is_asked() -> None:
+    for k in range(5):
+        middle = Quantity(sp.sqrt(2) * 2**k, name="X")
+        assert nearest_power_of_two(middle).value == 2 ** (k + 1)
+        assert nearest_power_of_two(Quantity(middle.value - sp.Rational(1, 9))).value == 2**k
+    for replicas in (1, 2, 4, 8):
+        at = Quantity(sp.Integer(24 * replicas), name="N")
+        assert dividing_below(at, 8, 24).value == at.value
+        assert power_of_two_below(Quantity(sp.Integer(replicas))).value == replicas
 
 
 def test_cut_axes_are_shared_and_their_times_add() -> None:

@@ -40,6 +40,15 @@ SETS = (
 ALL_BUT_ONE = sp.Rational(999, 1000)
 
 
+@pytest.mark.parametrize("text", ["notebook", "default", "default-two_level"])
+def test_the_tokens_that_hide_the_gradients_are_those_of_one_sequence(text: str) -> None:
+    """On a chip, whatever its micro-batches are: not as many fewer as there are sequences."""
+    found = threshold(gradient_sync, v.T_r, text, exact=True)
+    degrees = {"tp": 8, "cp": 2, "pp": 4, "dp": 4}
+    one, four = (found.on(H100, LLAMA, b_seq=count, **degrees).value for count in (1, 4))
+    assert one == four > 0
+
+
 # The numbers, by hand.
 @pytest.mark.parametrize(
     ("assumptions", "exact", "degrees", "expected"),

@@ -211,6 +211,21 @@ def test_what_a_chosen_network_takes_is_given_by_hand() -> None:
     assert torus.value == PEAK / (900 * 10**9)
 
 
+def test_alpha_stands_for_the_torus_that_a_chip_lacks_and_for_no_other_link() -> None:
+    torus = threshold(fsdp, v.B / v.X, network="torus").on(H100, alpha=2550, M_X=2)
+    assert torus.value == 1275
+    with pytest.raises(DeriveError, match="no link for the network node"):
+        threshold(fsdp, v.B / v.X, network="node").on(V5P, alpha=2550)
+
+
+@pytest.mark.parametrize("chips", [6, 8, 64])
+def test_chips_that_are_asked_for_choose_no_network(chips: int) -> None:
+    asked = threshold(fsdp, v.N)
+    free, given = asked.on(H100, B=10**6), asked.on(H100, B=10**6, N=chips)
+    assert given.value == free.value == 10**6 * NODE / PEAK
+    assert given.assumptions == free.assumptions
+
+
 def test_three_mesh_axes_do_not_say_which_lie_inside_a_node() -> None:
     three = layer("In[B_XZ, D_Y] . W_in[D_XZ, F_Y] . W_out[F_Y, D_XZ] -> Out[B_XZ, D_Y]")
     with pytest.raises(DeriveError, match="one or two mesh axes"):

@@ -11,6 +11,7 @@ from derive.book import Chapter, cell, decimals
 from derive.book.tables import NumberCell
 from derive.cost.assumptions import CHOICES, FLOP_PER_MULTIPLY_ADD
 from derive.cost.program import PassCost
+
 SECONDS_PER_DAY = 24 * 60 * 60
 from derive.cost.strategies import (
     Strategy,

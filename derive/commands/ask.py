@@ -37,7 +37,7 @@ from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
 from derive.solve.question import STATE, question
 from derive.solve.threshold import Threshold, threshold
-from derive.solve.values import Giver, given_facts, value_of
+from derive.solve.values import Giver, value_of
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,7 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
     values = values_of(options.set, under)
     asked = Asked(subject, expr, under, givers_of(options), values, options.json)
     if options.feasible is None:
-        facts = given_facts(asked.givers, under)
-        check_mesh(subject, {**{s.name: value for s, value in facts.items()}, **asked.values})
+        check_mesh(subject, asked.values)
     return asked
 
 

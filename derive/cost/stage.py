@@ -90,6 +90,11 @@ TABLE = parameters(EMBEDDING)
 """Parameters of the embedding, and as many of the head."""
 
 
+def head_flops() -> sp.Expr:
+    """FLOP of the head for a token, both passes."""
+    return flops(HEAD)
+
+
 def tensor_moves(passes: Iterable[PassCost]) -> tuple[Move, ...]:
     """The moves of a tensor group that the passes wait for."""
     return _over(passes, ("tp",), lambda move: move.critical)

@@ -20,7 +20,6 @@ from derive.cost.assumptions import Assumptions
 from derive.cost.network import Network, Switch, TwoLevels
 from derive.cost.program import Move
 from derive.cost.terms import Term, define
-from derive.cost.transformer import HEAD
 from derive.notation import symbols as v
 from derive.notation.units import flop, second
 
@@ -77,7 +76,7 @@ def work(assumptions: Assumptions) -> tuple[Term, ...]:
     return (
         define(v.f_A, attention, on("attention_width")),
         define(v.f_L, matrices + v.f_A, on("exact_parameters")),
-        define(v.f_V, stage.flops(HEAD)),
+        define(v.f_V, stage.head_flops()),
         define(v.t_1, v.T_r * v.b_seq / (v.tp * v.C * v.eta)),
     )
 

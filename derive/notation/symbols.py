@@ -90,7 +90,9 @@ def mesh_axis(name: str) -> sp.Symbol:
     Raises DeriveError for a name that is no identifier, or that stands for something else.
     """
     if name not in _vocabulary:
-        return symbol(name, way, f"degree of the mesh axis {name}", role="axis")
+        shown = name.replace("_", r"\_")
+        gloss = f"degree of the mesh axis {name}"
+        return symbol(name, way, gloss, rf"\text{{{shown}}}", role="axis")
     known = _vocabulary[name]
     if known.role not in ("mesh", "axis"):
         raise DeriveError(

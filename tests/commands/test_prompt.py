@@ -71,7 +71,7 @@ def test_other_mistakes_are_those_of_python(typed: Any) -> None:
 
 def test_a_mistyped_name_is_offered_the_nearest(typed: Any) -> None:
     _, _, err = typed("threshold(fsdq, B/X)")
-    assert err.strip() == "unknown name 'fsdq'; did you mean fsdp or hsdp?"
+    assert err.strip() == "unknown name 'fsdq'; did you mean fsdp or hsdp or find?"
 
 
 def test_blocks_and_the_last_answer(typed: Any) -> None:

@@ -14,7 +14,7 @@ from expected_moves import ROWS, Row
 from simulator import SimulationError
 
 from derive.cost import block as block_module
-from derive.cost import passes, program, reshard, rules, stage
+from derive.cost import passes, program, rules, stage
 from derive.cost.block import FUNCTIONS, FunctionLine
 from derive.cost.layout import rules_of, spread
 from derive.cost.program import TRAVERSALS, Move, Multiplied, Pair, Saved
@@ -138,7 +138,7 @@ def all_reduce_once(patch: pytest.MonkeyPatch) -> None:
 
 def shard_for_array(patch: pytest.MonkeyPatch) -> None:
     """The bytes of a shard where those of the whole array are meant."""
-    patch.setattr(reshard, "elements", lambda tensor, without=(): ELEMENTS(tensor))
+    patch.setattr(rules, "elements", lambda tensor, without=(): ELEMENTS(tensor))
 
 
 def one_element_size(patch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def test_reads_every_part() -> None:
     assert read.parameters == ("W_in", "W_out")
     assert read["Tmp"] == Tensor("Tmp", ("B", "F"), (("X",), ()))
     assert read["Out"] == Tensor("Out", ("B", "D"), ((), ("Z", "Y", "X")))
-    assert read.mesh == ("X", "Y", "Z")
+    assert read.mesh == ("X", "Z", "Y")
     assert read.lines == (
         ProductLine("In", ("W_in",), "Tmp"), ProductLine("Tmp", ("W_out",), "Out"),
     )  # fmt: skip

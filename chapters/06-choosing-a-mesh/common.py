@@ -11,8 +11,6 @@ from derive.book import Chapter, cell, decimals
 from derive.book.tables import NumberCell
 from derive.cost.assumptions import CHOICES, FLOP_PER_MULTIPLY_ADD
 from derive.cost.program import PassCost
-
-SECONDS_PER_DAY = 24 * 60 * 60
 from derive.cost.strategies import (
     Strategy,
     data_parallel,
@@ -26,6 +24,7 @@ from derive.notation import units
 from derive.notation.symbols import B, C, F, N, P, R, W, Y, fma, u
 from derive.notation.units import Unit, byte, flop, one, token
 
+SECONDS_PER_DAY = 24 * 60 * 60
 NAMES = (
     "LLaMA-3-70B, LLaMA-3, LLaMA-3-8B, LLaMA-3.1-405B, TPU7x, TPU 8t, v4, v5e, v5p, v6e, ZeRO-3, "
     "bf16, fp32, fp8, int8, 3D, 2D"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.assumptions import Assumptions, assume
+from derive.cost.block import Block
 from derive.cost.limits import LIMITS, Limit
 from derive.cost.strategies import STRATEGIES, Strategy, layer, strategy
 from derive.cost.transformer import BLOCKS
@@ -143,21 +144,12 @@ def _bound(symbol: sp.Symbol, assumptions: Assumptions) -> DeriveError:
 
 
 def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
-    """Raise DeriveError for a degree that is not whole, or does not divide a dimension that it
-    splits, and where the chips N that were given are not the product of the mesh axes."""
+    """Raise DeriveError for a degree that is not whole, and where the chips N that were given are
+    not the product of the mesh axes."""
     known = {s: values[s.name].value for s in whose.mesh if s.name in values}
     for axis, degree in known.items():
         if not degree.is_Integer:
             raise DeriveError(f"--set {axis}: expected a whole number of devices, found {degree}")
-    degrees = {axis.name: degree for axis, degree in known.items()}
-    for tensor in whose.block.tensors if whose.block is not None else ():
-        for dim, axes in tensor.split.items():
-            split, size = prod(degrees.get(axis, 1) for axis in axes), values.get(dim)
-            if size is not None and size.value.is_Integer and size.value % split:
-                told = " times ".join(f"{a} = {degrees[a]}" for a in axes if a in degrees)
-                nearest = max(d for d in sp.divisors(size.value) if d <= split)
-                whole = f"{dim} = {shown(size.value)} of {tensor}"
-                raise DeriveError(f"{told} does not divide {whole}; {nearest} does")
     if v.N in whose.chips.free_symbols or "N" not in values or not known:
         return
     product, chips = sp.Mul(*known.values()), values["N"].value
@@ -166,3 +158,16 @@ def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
         raise DeriveError(f"--set N = {chips} contradicts {typed}: they make {product} chips")
     if product > chips:
         raise DeriveError(f"--set N = {chips} contradicts {typed}: more than the chips")
+
+
+def check_division(laid_out: Block, values: Mapping[str, Quantity]) -> None:
+    """Raise DeriveError for degrees that do not divide a dimension that they split."""
+    degrees = {axis: values[axis].value for axis in laid_out.mesh if axis in values}
+    for tensor in laid_out.tensors:
+        for dim, axes in tensor.split.items():
+            split, size = prod(degrees.get(axis, 1) for axis in axes), values.get(dim)
+            if size is not None and size.value.is_Integer and size.value % split:
+                told = " times ".join(f"{a} = {degrees[a]}" for a in axes if a in degrees)
+                nearest = max(d for d in sp.divisors(size.value) if d <= split)
+                whole = f"{dim} = {shown(size.value)} of {tensor}"
+                raise DeriveError(f"{told} does not divide {whole}; {nearest} does")

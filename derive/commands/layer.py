@@ -10,7 +10,14 @@ from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import assumptions_of, check_mesh, givers_of, strategy_of, values_of
+from derive.commands.inputs import (
+    assumptions_of,
+    check_division,
+    check_mesh,
+    givers_of,
+    strategy_of,
+    values_of,
+)
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
 from derive.notation import symbols as v
@@ -35,7 +42,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     strategy = strategy_of(options.sharding, options)
     values, givers = values_of(options.set, assumptions), givers_of(options)
     given = {**given_facts(givers, assumptions), **typed_values(values)}
-    check_mesh(strategy, {symbol.name: value for symbol, value in given.items()})
+    check_mesh(strategy, values)
     known: dict[sp.Symbol, sp.Expr] = {
         **assumptions.elements,
         v.e_32: assumptions.constants[v.e_32],
@@ -58,6 +65,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
             assumptions = replace(assumptions, network="torus")
         network = network_of(assumptions.network, strategy.nested, assumptions.wrap)
     laid_out = strategy.laid_out(assumptions)
+    if laid_out is not None:
+        check_division(laid_out, {symbol.name: value for symbol, value in given.items()})
     data: dict[str, Any] = {"sharding": str(laid_out or strategy.name)}
     for cost in strategy.passes(assumptions):
         data[cost.name] = _pass(cost, plain, network)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import sympy as sp
 
@@ -64,8 +65,9 @@ def held(need: Requirement, asked: Question, fixed: Iterable[sp.Symbol] = ()) ->
     return Held(*_at_best_split(loads, free), given, free)
 
 
+@lru_cache(maxsize=1024)
 def _at_best_split(
-    loads: Iterable[Load], symbol: sp.Symbol
+    loads: tuple[Load, ...], symbol: sp.Symbol
 ) -> tuple[tuple[Load, ...], tuple[Balance, ...]]:
     """The loads with `symbol` chosen for the best: some value of it satisfies the given ones if
     and only if the returned ones hold. Raises NotClosedForm."""

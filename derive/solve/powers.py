@@ -8,6 +8,7 @@ else is refused, since Cardano's radicals help no reader.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy as sp
 
@@ -53,6 +54,7 @@ class Range:
     provided: tuple[sp.Rel, ...] = ()
 
 
+@lru_cache(maxsize=1024)
 def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
     """The range of `symbol` in which `load` is at most 1; raises NotClosedForm."""
     terms = coefficients(load, symbol)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Protocol
 
@@ -154,18 +155,25 @@ def random_points(
 def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
     """How the equality was proved: "symbolically" or "at points"; raises ProofError if it fails.
 
-    Random points are tried in either case, fewer where the proof is symbolic.
+    A few random points are tried first, which most mistakes do not pass, and more of them where
+    the proof is not symbolic.
     """
-    symbolic = _identical(left, right)
-    symbols = left.free_symbols | right.free_symbols
-    for point in random_points(symbols, POINTS // 4 if symbolic else POINTS):
+    points = iter(random_points(left.free_symbols | right.free_symbols))
+    _equal_at(islice(points, POINTS // 4), left, right, where)
+    if _identical(left, right):
+        return "symbolically"
+    _equal_at(points, left, right, where)
+    return "at points"
+
+
+def _equal_at(points: Iterable[Numbers], left: sp.Expr, right: sp.Expr, where: str) -> None:
+    for point in points:
         a, b = (_value(side, point) for side in (left, right))
         if not _alike(a, b):
             raise ProofError(
                 f"{where}: {tex.text(left)} is not {tex.text(right)}; "
                 f"at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}"
             )
-    return "symbolically" if symbolic else "at points"
 
 
 def _alike(a: sp.Expr, b: sp.Expr) -> bool:

@@ -24,6 +24,8 @@ from derive.solve.proof import Separation
 from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
 from derive.solve.values import Filled, Giver, Values, filled
 
+TRIAL = sp.Dummy("q", positive=True)  # the value of what is asked
+
 
 @dataclass(frozen=True, repr=False)
 class Threshold(Bounded):
@@ -246,11 +248,10 @@ def _bounded_by(
     state = held(need, what, fixed)
     bounds: list[Bound] = []
     provided: list[sp.Rel] = []
-    trial = sp.Dummy("q", positive=True)
-    totals = at_value(state.loads, what, state.given, trial)
+    totals = at_value(state.loads, what, state.given, TRIAL)
     for load, total in zip(state.loads, totals, strict=True):
         try:
-            range_ = solved(total, trial)
+            range_ = solved(total, TRIAL)
         except NotClosedForm:
             raise _no_closed_form(need, what, load) from None
         for direction, expr in ((">=", range_.low), ("<=", range_.high)):

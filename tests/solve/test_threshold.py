@@ -60,7 +60,8 @@ def every_assumption(strategy: Strategy) -> list[Assumptions]:
 
 def numbers(found: Threshold, point: Point) -> tuple[float | None, float | None, float]:
     """The largest lower bound, the smallest upper one, and the largest of what is provided."""
-    full = point | {v.alpha: point[v.C] / point[v.W]}
+    full = {s: sp.Float(x, 30) for s, x in point.items()}
+    full[v.alpha] = full[v.C] / full[v.W]
     provided = [float(p.lhs.xreplace(full)) for p in found.provided]
     if max(provided, default=0.0) > 1:
         return None, None, max(provided)

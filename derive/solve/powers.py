@@ -90,7 +90,7 @@ def _one_fraction(bound: sp.Expr) -> sp.Expr:
     terms = sp.expand(bound)
     below = (sp.denom(term) for term in sp.Add.make_args(terms))
     summed = any(factor.is_Add for part in below for factor in sp.Mul.make_args(part))
-    return turned(sp.factor(bound)) if summed else terms
+    return turned(sp.factor_terms(sp.together(bound))) if summed else terms
 
 
 def turned(expr: sp.Expr) -> sp.Expr:

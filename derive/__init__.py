@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from derive.cost.assumptions import step_assumptions as step_assumptions
     from derive.cost.block import gated as gated
     from derive.cost.layout import spread as spread
-    from derive.cost.limits import LIMITS as LIMITS
-    from derive.cost.limits import batch_feed as batch_feed
-    from derive.cost.limits import context_ring as context_ring
-    from derive.cost.limits import gradient_sync as gradient_sync
-    from derive.cost.limits import pipeline_bubble as pipeline_bubble
-    from derive.cost.limits import tensor_share as tensor_share
+    from derive.cost.limits import *  # noqa: F403
     from derive.cost.network import seconds as seconds
     from derive.cost.passes import program as program
     from derive.cost.reader import block as block
@@ -30,29 +25,9 @@ if TYPE_CHECKING:
     from derive.cost.stage import saved_activations as saved_activations
     from derive.cost.stage import training_flops as training_flops
     from derive.cost.step import step_model as step_model
-    from derive.cost.strategies import STRATEGIES as STRATEGIES
-    from derive.cost.strategies import Strategy as Strategy
-    from derive.cost.strategies import context_gathered as context_gathered
-    from derive.cost.strategies import context_parallel as context_parallel
-    from derive.cost.strategies import cross_pod as cross_pod
-    from derive.cost.strategies import data_parallel as data_parallel
-    from derive.cost.strategies import expert_parallel as expert_parallel
-    from derive.cost.strategies import fsdp as fsdp
-    from derive.cost.strategies import fsdp_tensor as fsdp_tensor
-    from derive.cost.strategies import hsdp as hsdp
-    from derive.cost.strategies import layer as layer
-    from derive.cost.strategies import pipeline as pipeline
-    from derive.cost.strategies import sequence_parallel as sequence_parallel
-    from derive.cost.strategies import strategy as strategy
-    from derive.cost.strategies import tensor_parallel as tensor_parallel
-    from derive.cost.strategies import ulysses as ulysses
-    from derive.cost.strategies import weight_reads as weight_reads
+    from derive.cost.strategies import *  # noqa: F403
     from derive.cost.transformer import BLOCKS as BLOCKS
-    from derive.facts import chip as chip
-    from derive.facts import chips as chips
-    from derive.facts import load_file as load_file
-    from derive.facts import model as model
-    from derive.facts import models as models
+    from derive.facts import *  # noqa: F403
     from derive.notation.errors import DeriveError as DeriveError
     from derive.notation.quantity import Quantity as Quantity
     from derive.notation.quantity import evaluated as evaluated

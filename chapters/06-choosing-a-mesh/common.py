@@ -30,10 +30,7 @@ NAMES = (
     "bf16, fp32, fp8, int8, 3D, 2D"
 )
 chapter = Chapter(
-    "06",
-    "Choosing a mesh for training",
-    profile="scaling-book",
-    names=NAMES.split(", "),
+    "06", "Choosing a mesh for training", profile="scaling-book", names=NAMES.split(", ")
 )
 
 # Chips and models.
@@ -74,11 +71,7 @@ chapter.given("f-llama3", llama.bindings()[F], cite="R-maxtext")
 TORUS = {"M_X": number(2, units.axis, "M_X"), "M_Y": number(1, units.axis, "M_Y")}
 chapter.given("mx-my", (TORUS["M_X"] * TORUS["M_Y"]).named("M_X M_Y"))
 CASE, LATER = ({"B": tokens_of, **TORUS} for tokens_of in (batch, later_batch))
-RUN = {
-    fma: number(FLOP_PER_MULTIPLY_ADD, flop, "fma", status="assumed"),
-    P: parameters,
-    R: tokens,
-}
+RUN = {fma: number(FLOP_PER_MULTIPLY_ADD, flop, "fma", status="assumed"), P: parameters, R: tokens}
 
 
 def days(chips: Quantity, of: Chip = v5p, size: Quantity = parameters) -> Quantity:

@@ -120,10 +120,7 @@ chapter.table(
     "tensor-degrees",
     "Communication at most | Largest tensor degree, 70B at 8K",
     [
-        [
-            (pc(q(s)), " of the computation"),
-            n(on(DEGREE, T=BOUND[v.T], epsilon=s), 1),
-        ]
+        [(pc(q(s)), " of the computation"), n(on(DEGREE, T=BOUND[v.T], epsilon=s), 1)]
         for s in TOLERATED
     ],
     align="lr",

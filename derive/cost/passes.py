@@ -15,15 +15,7 @@ from functools import cached_property, lru_cache
 import sympy as sp
 
 from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine
-from derive.cost.program import (
-    Moved,
-    Multiplied,
-    Operation,
-    PassCost,
-    Saved,
-    elements,
-    pass_of,
-)
+from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements, pass_of
 from derive.cost.rules import Operands, Pass, reshard, whole_name
 from derive.cost.tensor import Tensor
 from derive.notation.errors import unknown

@@ -18,13 +18,7 @@ TABLE = [
     ("data_parallel", "4*B*D*F/X", "0", "8*B*D*F/X", "8*D*F"),
     ("fsdp", "4*B*D*F/X", "4*D*F", "8*B*D*F/X", "8*D*F"),
     ("tensor_parallel", "4*B*D*F/Y", "4*B*D", "8*B*D*F/Y", "4*B*D"),
-    (
-        "fsdp_tensor",
-        "4*B*D*F/(X*Y)",
-        "4*D*F/Y + 4*B*D/X",
-        "8*B*D*F/(X*Y)",
-        "8*D*F/Y + 4*B*D/X",
-    ),
+    ("fsdp_tensor", "4*B*D*F/(X*Y)", "4*D*F/Y + 4*B*D/X", "8*B*D*F/(X*Y)", "8*D*F/Y + 4*B*D/X"),
 ]
 
 

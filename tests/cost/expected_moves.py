@@ -62,11 +62,7 @@ ROWS = (
     Row(
         "In[B, D_Y] . W_in[D, F_Y] . W_out[F_Y, D] -> Out[B, D_Y]",
         ((AG, "In", "Y", e * B * D), (RS, "Out", "Y", e * B * D)),
-        (
-            (AG, "dOut", "Y", e * B * D),
-            (RS, "dIn", "Y", e * B * D),
-            (AG, "In", "Y", e * B * D),
-        ),
+        ((AG, "dOut", "Y", e * B * D), (RS, "dIn", "Y", e * B * D), (AG, "In", "Y", e * B * D)),
         "nothing kept: dW_in[D, F_Y] = In[B, D_Y] . dTmp[B, F_Y] gathers In again by rule 4",
         keep="none",
     ),
@@ -129,11 +125,7 @@ ROWS = (
     Row(
         "In[B_X, D] . W[D, F] -> Out[B, F_X]",
         ((A2A, "Out", "X", e * B * F),),
-        (
-            (AG, "dOut", "X", e * B * F),
-            (AG, "In", "X", e * B * D),
-            (AG, "dW", "X", e_g * D * F),
-        ),
+        ((AG, "dOut", "X", e * B * F), (AG, "In", "X", e * B * D), (AG, "dW", "X", e_g * D * F)),
         "X goes from B to F; dIn: rule 2, sliced; dW: In summed over B_X gathered, F_X gathered",
         rule5=True,
     ),
@@ -159,11 +151,7 @@ ROWS = (
     Row(
         "In[B, D_XZ] . W[D_Z, F] -> Out[B, F_X]",
         ((AG, "In", "XZ", e * B * D), (AR, "Out", "Z", 2 * e * B * F)),
-        (
-            (AG, "dOut", "X", e * B * F),
-            (AG, "dIn", "Z", e * B * D),
-            (AG, "dW", "XZ", e_g * D * F),
-        ),
+        ((AG, "dOut", "X", e * B * F), (AG, "dIn", "Z", e * B * D), (AG, "dW", "XZ", e_g * D * F)),
         "X, the outer one, leaves D only with Z inside it, in one ring; Z is sliced again",
         rule5=True,
     ),

@@ -96,11 +96,7 @@ def backward(block: Block, values: Values, sizes: Sizes) -> Values:
 
 
 def _function(
-    block: Block,
-    line: FunctionLine,
-    arrays: list[np.ndarray],
-    sizes: Sizes,
-    wrt: int | None = None,
+    block: Block, line: FunctionLine, arrays: list[np.ndarray], sizes: Sizes, wrt: int | None = None
 ) -> np.ndarray:
     result = block[line.result] if wrt is None else block[line.operands[wrt]]
     if line.function in ("route", "combine"):

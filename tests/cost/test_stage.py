@@ -362,10 +362,7 @@ SLIPS: tuple[tuple[Patch, tuple[Callable[[], None], ...]], ...] = (
     (scaled(stage, "matrix_flops", HALF), (flops_of_a_chip,)),
     (scaled(stage, "attention_flops", sp.Integer(2)), (flops_of_attention,)),
     (scaled(stage, "head_flops", sp.Rational(2, 3)), (flops_of_the_head,)),
-    (
-        scaled(stage, "forward_share", sp.Integer(2)),
-        (redone_work, attention_that_hides_the_ring),
-    ),
+    (scaled(stage, "forward_share", sp.Integer(2)), (redone_work, attention_that_hides_the_ring)),
     (scaled(stage, "saved_bytes", sp.Rational(33, 34)), (bytes_of_what_is_saved,)),
     (scaled(stage, "input_bytes", sp.Integer(2)), (bytes_of_a_layer_s_input,)),
     (scaled(stage, "state_share", v.cp), (states_of_a_chip,)),

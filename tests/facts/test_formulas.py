@@ -248,8 +248,7 @@ def test_a_model_may_name_its_shape(load):
 trees = st.recursive(
     st.sampled_from(["a", "b_2", "c.d", "7", "2.5", "3e2", "10"]),
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from("+-*/"), inner).map(" ".join),
-        inner.map("({})".format),
+        st.tuples(inner, st.sampled_from("+-*/"), inner).map(" ".join), inner.map("({})".format)
     ),
     max_leaves=12,
 )

@@ -33,11 +33,7 @@ from derive.solve.threshold import Threshold, threshold
 
 MARGIN = 1e-3
 # precision, gradients and wraparound: bf16 everywhere, and one of these in turn
-ELEMENTS = (
-    ("any", "fp32", True),
-    ("fp8", "bf16", False),
-    ("any", "same", False),
-)
+ELEMENTS = (("any", "fp32", True), ("fp8", "bf16", False), ("any", "same", False))
 SHARDED = ("data_parallel", "fsdp", "tensor_parallel", "fsdp_tensor")
 
 

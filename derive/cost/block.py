@@ -29,7 +29,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.tensor import Tensor, latex_name
-from derive.notation.errors import ShardingError
+from derive.notation.errors import DeriveError, ShardingError, quoted
 from derive.notation.symbols import find
 
 
@@ -286,12 +286,19 @@ def inferred_result(left: Tensor, right: Tensor, name: str) -> Tensor:
     return Tensor(name, tuple(dims), tuple(layout))
 
 
+def as_block(value: object) -> Block:
+    """`value` where it is a block; raises DeriveError where it is not."""
+    if isinstance(value, Block):
+        return value
+    raise DeriveError(f"expected a block, as block(...) makes one of text, found {quoted(value)}")
+
+
 def gated(plain: Block) -> Block:
     """The same layer with a gate: a second matrix in the first product, sharded like the first.
 
     Raises ShardingError for a block that is not a chain of two products or more of single matrices.
     """
-    first, *rest = plain.lines
+    first, *rest = as_block(plain).lines
     chain = all(isinstance(line, ProductLine) for line in plain.lines)
     if not chain or not isinstance(first, ProductLine):
         raise ShardingError(f"a gated layer is a chain of products, found {plain}")

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine
+from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine, as_block
 from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements, pass_of
 from derive.cost.rules import Operands, Pass, reshard, whole_name
 from derive.cost.tensor import Tensor
@@ -65,7 +65,7 @@ def program(block: Block, keep: str = "activations", fused: bool = True) -> Prog
     """
     if keep not in KEEP:
         raise unknown("value of keep", keep, KEEP)
-    forward = _Forward(block)
+    forward = _Forward(as_block(block))
     forward.run()
     backward = _Backward(block, forward, keep, fused)
     backward.run()

@@ -21,7 +21,7 @@ from derive.cost.stage import LAYOUT, laid_out
 from derive.cost.strategies import STRATEGIES, layer
 from derive.cost.transformer import LAYER, MLP
 from derive.notation import units
-from derive.notation.errors import ShardingError, UnknownName
+from derive.notation.errors import DeriveError, ShardingError, UnknownName
 from derive.notation.symbols import B, D, F, X, Y, e, e_g, fma, unit_of_symbol
 from derive.notation.units import unit_of
 
@@ -336,3 +336,10 @@ def test_a_program_is_shown_line_by_line() -> None:
     lines = repr(program(spread(MLP, "B:X D:X"))).splitlines()
     assert lines[0] == str(spread(MLP, "B:X D:X"))
     assert [line.split()[0] for line in lines[1:]] == ["forward", "backward", "saved"]
+
+
+@pytest.mark.parametrize("what", [3, "mlp", None])
+def test_what_is_no_block_is_refused(what: object) -> None:
+    for ask in (program, gated, lambda x: spread(x, "B:X")):
+        with pytest.raises(DeriveError, match="expected a block"):
+            ask(what)  # type: ignore[operator]

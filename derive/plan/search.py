@@ -31,9 +31,8 @@ from derive.plan.nearest import CLOSEST, Near, nearest
 from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
 from derive.plan.task import DEGREES, Task
 from derive.plan.wording import as_text
-from derive.solve.evaluate import as_float, floats
+from derive.solve.evaluate import BLOCK, as_float, floats
 
-BLOCK = 1 << 15  # plans: a dozen float64 arrays of this size fit a 2 MB cache
 DENSE = 0.3  # above this share of a block, it is quicker to evaluate all of it
 NEARLY = 1 - 1e-12  # of a time, down to where an earlier one ties with it
 SLACK = 1e-8  # an argument of a ceiling that is whole is rounded up to itself, if less far off

@@ -177,6 +177,12 @@ def test_a_chip_gives_each_move_its_time(answer: Any, chip: str, link: float) ->
         (("mlp", "--layout", "B:DP"), "write dp"),
         ((MLP, "--parameters", "W_on"), "did you mean W_in"),
         (("fsdp", "--layout", "B:X"), "fsdp has its own"),
+        (
+            ("attention", "--layout", "K:tp", "--set", "tp=16", "--set", "K=8"),
+            "tp = 16 does not divide K = 8 of W_q[D, K_tp, G, H]; 8 does",
+        ),
+        (("mlp", "--layout", "B:X B:X"), "the rule B:X is given twice"),
+        (("fsdp", "--set", "X=2.5"), "expected a whole number of devices, found 5/2"),
         (("Out . W[D, F] -> In[B, F]",), "Out is used before it is made"),
         (("In[B, D] . W[D, F] -> Out[B, F]; In . W -> Out[B, F]",), "Out is made twice"),
         (("In[B, D] . W[F, H] -> Out[B, D, F, H]",), "nothing to sum over"),
@@ -188,3 +194,15 @@ def test_blocks_and_layouts_are_refused_in_one_line(
     code, out, err = run("layer", *arguments)
     assert (code, out) == (2, "")
     assert reason in err and err.count("\n") == 1
+
+
+def test_what_binds_adds_the_times_of_each_link(answer: Any) -> None:
+    """By hand: over the node 2*(1 - 1/Y)*B*D*e/X of activations, and (n/Y - 1)/(n/Y) of weights."""
+    sizes = {"D": 4096, "F": 7168, "X": 8, "Y": 4, "B": 65536}
+    held = [part for name, size in sizes.items() for part in ("--set", f"{name}={size}")]
+    forward = answer("layer", "fsdp_tensor", "--chip", "h100", *held)["forward"]
+    activations, weights = 2 * 3 / 4 * 65536 * 4096 * 2 / 8, 2 * 1 / 2 * 4096 * 7168 * 2 / 4
+    node = (activations + weights) / 450e9
+    assert node > forward["seconds"] > activations / 450e9
+    assert forward["binds"] == "node"
+    assert sum(m["links"].get("node", 0) for m in forward["moves"]) == pytest.approx(node)

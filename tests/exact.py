@@ -1,4 +1,4 @@
-"""The value of an expression in exact fractions, worked out here by the meaning of its nodes."""
+"""The value of an expression, worked out here by the meaning of its nodes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import ceil, floor, prod
 from typing import Any
 
 import sympy as sp
+from mpmath import mpf
 
 NODES: dict[type, Callable[..., Any]] = {
     sp.Add: lambda *parts: sum(parts),
@@ -28,3 +29,15 @@ def exact(expr: sp.Expr, numbers: Mapping[sp.Symbol, Fraction]) -> Fraction:
     if expr.is_Pow and expr.exp.is_Integer:
         return exact(expr.base, numbers) ** int(expr.exp)
     return NODES[expr.func](*(exact(part, numbers) for part in expr.args))
+
+
+def real(expr: sp.Expr, numbers: Mapping[sp.Symbol, mpf]) -> mpf:
+    """The value at `numbers` in as many digits as mpmath works with, roots among them."""
+    if expr.is_Symbol:
+        return numbers[expr]
+    if expr.is_Rational:
+        return mpf(int(expr.p)) / int(expr.q)
+    if expr.is_Pow:
+        power = int(expr.exp) if expr.exp.is_Integer else real(expr.exp, numbers)
+        return real(expr.base, numbers) ** power
+    return NODES[expr.func](*(real(part, numbers) for part in expr.args))

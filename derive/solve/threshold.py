@@ -227,7 +227,10 @@ def threshold(
     need = requirement(subject, what, assumptions, tuple(fixed), **changes)
     if isinstance(subject, Limit):
         what = _defined(need, what)
-    return _bounded_by(subject, need, what, tuple(fixed))
+    need = put_through(need, what)
+    # Most assumptions leave most loads as they are: what is solved knows no more than those.
+    bare = replace(need, assumptions=DEFAULT, definitions=need.definitions[:1], described=())
+    return replace(_bounded_by(subject, bare, what, tuple(fixed)), requirement=need)
 
 
 def _defined(need: Requirement, what: Question) -> Question:
@@ -240,11 +243,10 @@ def _defined(need: Requirement, what: Question) -> Question:
     return question(symbol)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def _bounded_by(
     subject: Subject, need: Requirement, what: Question, fixed: tuple[sp.Symbol, ...]
 ) -> Threshold:
-    need = put_through(need, what)
     state = held(need, what, fixed)
     bounds: list[Bound] = []
     provided: list[sp.Rel] = []
@@ -261,7 +263,8 @@ def _bounded_by(
     if not bounds:
         raise _not_involved(need, what, state.loads)
     if need.definitions:
-        bounds = [replace(bound, expr=_shorter(bound.expr)) for bound in bounds]
+        # As one reads it: common factors taken out, no minus sign before a difference.
+        bounds = [replace(b, expr=turned(sp.factor_terms(b.expr))) for b in bounds]
         provided = []
     tightest = _without_implied(bounds)
     splits = tuple(replace(split, at=in_alpha(split.at, what)) for split in state.splits)
@@ -282,12 +285,6 @@ def _bounded_by(
             pass
         raise NotClosedForm(f"{need.name}: no single bound on {what.main}")
     return bounded
-
-
-def _shorter(expr: sp.Expr) -> sp.Expr:
-    """A bound as one reads it: common factors taken out, no minus sign before a difference."""
-    plain = sp.factor_terms(expr)
-    return min((turned(plain), turned(sp.factor(plain))), key=sp.count_ops)
 
 
 def _mesh_at(

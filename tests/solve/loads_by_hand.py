@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -125,19 +126,19 @@ def random_point(seed: str) -> Point:
     """Rational values near real ones, the same for the same seed."""
     source = random.Random(seed)
 
-    def between(low: int, high: int) -> sp.Rational:
-        return sp.Rational(source.randint(low * 1000, high * 1000), 1000)
+    def between(low: int, high: int) -> Fraction:
+        return Fraction(source.randint(low * 1000, high * 1000), 1000)
 
     point = {
         v.B: between(10**6, 2 * 10**6), v.D: between(1000, 8000), v.F: between(20000, 60000),
         v.L: between(40, 100), v.N: between(50000, 10**5), v.X: between(100, 900),
         v.Y: between(2, 5), v.Z: between(2, 16), v.S: between(2, 8), v.W: between(50, 200),
-        v.W_dcn: between(1, 5), v.W_hbm: between(500, 900), v.M_Z: sp.S.One,
-        v.M_X: sp.Integer(source.choice((1, 2))), v.M_Y: sp.Integer(source.choice((1, 2))),
+        v.W_dcn: between(1, 5), v.W_hbm: between(500, 900), v.M_Z: Fraction(1),
+        v.M_X: Fraction(source.choice((1, 2))), v.M_Y: Fraction(source.choice((1, 2))),
         v.T: between(10**5, 10**6), v.U: between(10**5, 10**6), v.K: between(4, 16),
         v.G: between(4, 16), v.H: between(64, 256), v.E: between(8, 64), v.J: between(100, 900),
-        v.b_seq: sp.S.One,
-        v.e: sp.Integer(source.choice((1, 2, 4))), v.e_g: sp.Integer(source.choice((1, 2, 4))),
+        v.b_seq: Fraction(1),
+        v.e: Fraction(source.choice((1, 2, 4))), v.e_g: Fraction(source.choice((1, 2, 4))),
     }  # fmt: skip
     point[v.C] = point[v.W] * between(800, 1500)
     return point

@@ -27,7 +27,6 @@ from derive.cost.limits import (
 from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.errors import NotClosedForm, UnknownName
-from derive.solve.question import put_through, question, requirement
 from derive.solve.threshold import Threshold, threshold
 from derive.solve.values import values_for
 
@@ -135,10 +134,22 @@ def load_of(of: Limit, text: str, form: str) -> sp.Expr:
     return of.load(assume(text, form=form))
 
 
-def model_at(text: str, given: Mapping[sp.Symbol, Q]) -> dict[sp.Symbol, Q]:
+@cache
+def behind(of: Limit, text: str, form: str) -> dict[sp.Symbol, sp.Expr]:
+    """The definitions that the load rests on, through whatever number of others."""
+    reached = set(load_of(of, text, form).free_symbols)
+    for symbol, expr in reversed(defined_in(text).items()):
+        if symbol in reached:
+            reached |= expr.free_symbols
+    return {symbol: expr for symbol, expr in defined_in(text).items() if symbol in reached}
+
+
+def model_at(
+    definitions: Mapping[sp.Symbol, sp.Expr], given: Mapping[sp.Symbol, Q]
+) -> dict[sp.Symbol, Q]:
     """Every intermediate of the step model, but for the links, which are among what is given."""
     values = {**given, v.L_r: Q(0)}
-    for symbol, expr in defined_in(text).items():
+    for symbol, expr in definitions.items():
         if symbol not in values:
             values[symbol] = exact(expr, values)
     return values
@@ -180,21 +191,12 @@ def test_a_bound_on_any_symbol_is_where_the_whole_load_is_one(
     assert checked > 5
 
 
-BOUNDS: dict[tuple[object, ...], Threshold | None] = {}
-
-
 def bound_on(of: Limit, symbol: sp.Symbol, text: str, form: str) -> Threshold | None:
-    """The bound, None where there is none; solved once for loads that are equal, which is what
-    most corrections leave them. Its number is still put into the model of each."""
-    what = question(symbol)
-    need = put_through(requirement(of, what, text, form=form), what)
-    loads = (of, symbol, need.held, *(load.total for load in need.loads))
-    if loads not in BOUNDS:
-        try:
-            BOUNDS[loads] = threshold(of, symbol, text, form=form)
-        except (NotClosedForm, UnknownName):
-            BOUNDS[loads] = None
-    return BOUNDS[loads]
+    """The bound, None where there is none."""
+    try:
+        return threshold(of, symbol, text, form=form)
+    except (NotClosedForm, UnknownName):
+        return None
 
 
 def bound_of(
@@ -203,7 +205,8 @@ def bound_of(
     """The number of a bound, None where it is not rational, and the load as a function of the
     symbol: declared, with every intermediate worked out anew from what is given."""
     through = {v.T_r: v.T, v.n_mb: v.B_seq}
-    values, declared = model_at(text, given), load_of(bounded.subject, text, form)
+    values, definitions = model_at(defined_in(text), given), behind(bounded.subject, text, form)
+    declared = load_of(bounded.subject, text, form)
     known = {s: sp.Rational(x.numerator, x.denominator) for s, x in values.items() if s != symbol}
     at = bounded.closed_form.xreplace(known).doit()
 
@@ -213,6 +216,6 @@ def bound_of(
             changed[through[symbol]] *= value / values[symbol]
         else:
             changed[symbol] = value
-        return exact(declared, model_at(text, changed))
+        return exact(declared, model_at(definitions, changed))
 
     return Q(int(at.p), int(at.q)) if at.is_Rational else None, load

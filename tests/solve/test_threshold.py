@@ -5,10 +5,12 @@ The condition is put together in `loads_by_hand`, from the passes of the strateg
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 
 import pytest
 import sympy as sp
+from exact import real
 from loads_by_hand import (
     BYTES,
     Point,
@@ -18,6 +20,7 @@ from loads_by_hand import (
     strategy_and_question,
     worst,
 )  # fmt: skip
+from mpmath import mp
 
 from derive.cost.assumptions import Assumptions
 from derive.cost.strategies import (
@@ -56,14 +59,15 @@ def every_assumption(strategy: Strategy) -> list[Assumptions]:
 
 def numbers(found: Threshold, point: Point) -> tuple[float | None, float | None, float]:
     """The largest lower bound, the smallest upper one, and the largest of what is provided."""
-    full = {s: sp.Float(x, 30) for s, x in point.items()}
-    full[v.alpha] = full[v.C] / full[v.W]
-    provided = [float(p.lhs.xreplace(full)) for p in found.provided]
-    if max(provided, default=0.0) > 1:
-        return None, None, max(provided)
-    low = [float(b.expr.xreplace(full)) for b in found.bounds if b.direction == ">="]
-    high = [float(b.expr.xreplace(full)) for b in found.bounds if b.direction == "<="]
-    return max(low, default=None), min(high, default=None), max(provided, default=0.0)
+    with mp.workdps(30):
+        full = {s: mp.mpf(x.numerator) / x.denominator for s, x in point.items()}
+        full[v.alpha] = full[v.C] / full[v.W]
+        provided = float(max((real(p.lhs, full) for p in found.provided), default=0))
+        if provided > 1:
+            return None, None, provided
+        ends = [(bound.direction, float(real(bound.expr, full))) for bound in found.bounds]
+    low = max((x for direction, x in ends if direction == ">="), default=None)
+    return low, min((x for direction, x in ends if direction == "<="), default=None), provided
 
 
 def points(strategy: Strategy, asked: sp.Expr, mesh: str, seed: int) -> list[Point]:
@@ -74,7 +78,7 @@ def points(strategy: Strategy, asked: sp.Expr, mesh: str, seed: int) -> list[Poi
             point[side] *= 5000
         alpha = point[v.C] / point[v.W]
         widest = point[v.B] * point[v.F] * point[v.M_X] * point[v.M_Y] / alpha**2
-        point[v.N] = widest * sp.Rational(seed % 5 + 1, 2000)
+        point[v.N] = widest * Fraction(seed % 5 + 1, 2000)
         return [point, point | {v.N: 3000 * point[v.N]}]
     if strategy == fsdp_tensor and asked == v.B / v.X:
         return [point, point | {v.Y: 3000 * point[v.Y]}]
@@ -97,7 +101,9 @@ def test_a_bound_separates(strategy: Strategy, asked: sp.Expr, mesh: str) -> Non
         answered += 1
         for point in points(strategy, asked, mesh, seed):
             here = point | {
-                s: x for s, x in constants_of(assumptions).items() if isinstance(x, sp.Rational)
+                s: Fraction(int(x.p), int(x.q))
+                for s, x in constants_of(assumptions).items()
+                if x.is_Rational
             }
             checked += compare(found, assumptions, here, mesh)
     assert checked >= answered > 0

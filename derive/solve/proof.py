@@ -9,8 +9,9 @@ free split searched for the best.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Protocol
@@ -143,13 +144,12 @@ def equation(claims: Claims, where: str) -> sp.Eq:
 
 def random_points(
     symbols: Iterable[sp.Symbol], count: int = POINTS, seed: int = SEED
-) -> list[Numbers]:
+) -> Iterator[Numbers]:
     """Positive rational values for each symbol, the same on every run: thousandths from 2 to 10."""
     ordered = sorted(symbols, key=v.rank)
     source = random.Random(seed)
-    return [
-        {s: sp.Rational(source.randint(2000, 10000), 1000) for s in ordered} for _ in range(count)
-    ]
+    for _ in range(count):
+        yield {s: sp.Rational(source.randint(2000, 10000), 1000) for s in ordered}
 
 
 def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
@@ -158,7 +158,7 @@ def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
     A few random points are tried first, which most mistakes do not pass, and more of them where
     the proof is not symbolic.
     """
-    points = iter(random_points(left.free_symbols | right.free_symbols))
+    points = random_points(left.free_symbols | right.free_symbols)
     _equal_at(islice(points, POINTS // 4), left, right, where)
     if _identical(left, right):
         return "symbolically"
@@ -221,7 +221,7 @@ class Separation:
         for claim in claims:
             if not isinstance(claim, (sp.Ge, sp.Le)) or claim.lhs != asked:
                 raise ProofError(f"{where}: expected a bound on {asked}, found {tex.text(claim)}")
-        trial = _Trial(self)
+        trial = _trial(self)
         symbols = trial.symbols | {s for claim in claims for s in claim.rhs.free_symbols}
         symbols -= {self.asked.main, self.free, *(s for s, _ in self.given)}
         inside = 0
@@ -299,6 +299,9 @@ class _Trial:
         at = {**point, self.value: value}
         free = self.check.free is not None
         return free or any(_alike(_value(load, at), sp.S.One) for load in self.loads)
+
+
+_trial = lru_cache(maxsize=64)(_Trial)
 
 
 def _shown(point: Numbers) -> str:

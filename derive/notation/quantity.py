@@ -16,7 +16,7 @@ import sympy as sp
 from derive.notation import digits
 from derive.notation.errors import DeriveError, UnitError
 from derive.notation.printed import shown, shown_tex
-from derive.notation.symbols import meaning, rank, unit_of_symbol, vocabulary
+from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
@@ -60,8 +60,8 @@ class Quantity:
 
     def _repr_latex_(self) -> str:
         name = self.name if self.name.isidentifier() else ""
-        known = vocabulary().get(name)
-        left = f"{known.tex} = " if known else ""
+        entry = known(name)
+        left = f"{entry.tex} = " if entry else ""
         return f"$\\displaystyle {left}{shown_tex(self.value, self.unit)}$"
 
     def __mul__(self, other: Quantity | int | Fraction) -> Quantity:

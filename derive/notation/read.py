@@ -16,7 +16,7 @@ import sympy as sp
 from derive.notation import digits
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.quantity import Quantity, number
-from derive.notation.symbols import find, meaning, vocabulary
+from derive.notation.symbols import find, known, meaning
 from derive.notation.units import Unit, byte, one, sequence, token, typed_unit
 
 MAX_LENGTH = 500
@@ -59,8 +59,8 @@ def quantity(text: str, expected: Unit | None = None, name: str = "") -> Quantit
     try:
         value, unit = _value(text, expected)
     except DeriveError as error:
-        known = vocabulary().get(name)
-        called = f"{name} ({known.gloss})" if known else (name or "value")
+        entry = known(name)
+        called = f"{name} ({entry.gloss})" if entry else (name or "value")
         raise type(error)(f"{called}: {error}") from None
     return number(value, unit, name)
 

@@ -62,6 +62,11 @@ def symbol(name: str, unit: Unit, gloss: str, tex: str | None = None, *, role: s
     return declared
 
 
+def known(name: str) -> Meaning | None:
+    """What the symbol called `name` means; None where there is none."""
+    return _vocabulary.get(name)
+
+
 def meaning(letter: sp.Symbol) -> Meaning:
     """The meaning of a symbol of the vocabulary; raises UnknownName for any other symbol."""
     name = letter.name
@@ -90,7 +95,7 @@ def mesh_axis(name: str) -> sp.Symbol:
     Raises DeriveError for a name that is no identifier, or that stands for something else.
     """
     if name not in _vocabulary:
-        shown = name.replace("_", r"\_")
+        shown = name.replace("_", "-")  # a backslash before it Markdown would eat between dollars
         gloss = f"degree of the mesh axis {name}"
         return symbol(name, way, gloss, rf"\text{{{shown}}}", role="axis")
     known = _vocabulary[name]
@@ -102,8 +107,8 @@ def mesh_axis(name: str) -> sp.Symbol:
 
 
 def vocabulary() -> Mapping[str, Meaning]:
-    """Every declared symbol by name, in the order of declaration (the order of the book)."""
-    return dict(_vocabulary)
+    """Every declared symbol by name, in the order of `rank`."""
+    return dict(sorted(_vocabulary.items(), key=lambda known: rank(known[1].symbol)))
 
 
 def rank(letter: sp.Symbol) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from sympy.printing.latex import LatexPrinter
 
 from derive.notation.digits import grouped
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.symbols import rank, vocabulary
+from derive.notation.symbols import known, rank
 from derive.notation.text import Factor, quotient, summed, terms, text
 
 __all__ = ["block", "inline", "latex_of", "tex", "text"]
@@ -38,17 +38,17 @@ _RELATIONS = {"==": "=", ">=": r"\geq", "<=": r"\leq", ">": ">", "<": "<", "!=":
 
 
 def _order(letter: sp.Symbol) -> tuple[object, ...]:
-    known = vocabulary().get(letter.name)
-    return (known is None or known.role != "network", rank(letter))
+    entry = known(letter.name)
+    return (entry is None or entry.role != "network", rank(letter))
 
 
 class _Printer(LatexPrinter):  # type: ignore[misc]
     """SymPy's printer with the book's symbols, order and radicals; refuses what GitHub breaks."""
 
     def _print_Symbol(self, expr: sp.Symbol, style: str = "plain") -> str:
-        known = vocabulary().get(expr.name)
-        if known is not None and known.symbol == expr:
-            return known.tex
+        entry = known(expr.name)
+        if entry is not None and entry.symbol == expr:
+            return entry.tex
         return str(super()._print_Symbol(expr, style))
 
     def _print_Integer(self, expr: sp.Integer) -> str:

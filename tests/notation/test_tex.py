@@ -28,6 +28,7 @@ from derive.notation.symbols import (
     alpha,
     e,
     fma,
+    mesh_axis,
     vocabulary,
 )
 from derive.notation.tex import DENIED, block, checked, inline, tex, text
@@ -185,6 +186,8 @@ def test_only_positive_symbols_share_a_radical() -> None:
 
 
 def test_symbols_follow_the_vocabulary_within_a_product() -> None:
+    later, earlier = mesh_axis("zz_axis"), mesh_axis("my_axis")  # of a user: last, by name
+    assert text(later * earlier * B) == "B*my_axis*zz_axis"
     every = [known.symbol for known in vocabulary().values()]
     shuffled = random.Random(5).sample(every, len(every))
     assert text(sp.Mul(*shuffled)) == "*".join(s.name for s in every)
@@ -255,6 +258,7 @@ def test_lines() -> None:
 
 
 def test_every_tex_of_the_vocabulary_passes_both_dialects() -> None:
+    mesh_axis("my_axis")  # one that a user named
     for known in vocabulary().values():
         assert inline(tex(known.symbol), "dollars") == f"${known.tex}$"
 

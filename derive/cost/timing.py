@@ -11,7 +11,7 @@ holds: the schedule, what hides under what, and the links of the groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 import sympy as sp
 
@@ -123,25 +123,25 @@ def _heads(ring: sp.Expr, assumptions: Assumptions) -> sp.Expr:
     return ring * v.tp / v.K * sp.Max(v.K / v.tp, 1, evaluate=False)
 
 
-def seconds(moves: Iterable[Move], network: Network, exact: bool) -> sp.Expr:
+@lru_cache(maxsize=64)
+def seconds(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
     """The time of some moves one after the other, in the terms of one chip."""
-    return sp.Add(*by_link(moves, network, exact).values())
+    return sp.Add(*_by_link(moves, network, exact))
 
 
-def by_link(moves: Iterable[Move], network: Network, exact: bool) -> dict[str, sp.Expr]:
+def _by_link(moves: tuple[Move, ...], network: Network, exact: bool) -> list[sp.Expr]:
     """As `seconds`, apart for each link of the network."""
     times: dict[str, sp.Expr] = {}
     for move in moves:
         for link, time in network.seconds(move, exact).items():
             times[link] = times.get(link, sp.S.Zero) + time
-    return {link: stage.on_chip(time) for link, time in times.items()}
+    return [stage.on_chip(time) for time in times.values()]
 
 
 def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     """The time of the two collectives of the data group, dp x cp chips, once per step: what the
     layers' program moves for a parameter, for all parameters of a chip."""
     layer = stage.layer()
-    of_layer = stage.on_chip(sp.Add(*(size for _, size in layer.parameters)))
     rests_on = assumptions.on("two_level")
     network: Network = Switch("dp", v.W_dp)
     near: tuple[Term, ...] = ()
@@ -151,13 +151,18 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         near = (define(v.n_near, sp.Min(group, chips, evaluate=False), rests_on),)
         network = TwoLevels(in_node=v.n_near)
     scatter, gather = (
-        sp.factor_terms(v.psi * sp.Add(*(sp.cancel(time / of_layer) for time in times.values())))
-        for times in (
-            by_link(stage.gradient_moves(cost), network, exact)
-            for cost in (layer.backward, layer.update)
-        )
+        _of_all_parameters(stage.gradient_moves(cost), network, exact)
+        for cost in (layer.backward, layer.update)
     )
     return (*near, define(v.t_scatter, scatter, rests_on), define(v.t_gather, gather, rests_on))
+
+
+@lru_cache(maxsize=16)
+def _of_all_parameters(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
+    """The time of moves of a layer's parameters, for all that a chip has."""
+    of_layer = stage.on_chip(sp.Add(*(size for _, size in stage.layer().parameters)))
+    each = (sp.cancel(time / of_layer) for time in _by_link(moves, network, exact))
+    return sp.factor_terms(v.psi * sp.Add(*each))
 
 
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:

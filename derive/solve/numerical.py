@@ -30,7 +30,7 @@ from derive.solve.values import Giver, filled, values_for
 
 LEAST, LARGEST = 1e-15, 1e30
 DIGITS = 12
-SEARCHES = 100  # enough for every digit of a float
+SEARCHES = 80  # enough for every digit of a float
 
 
 def numerical(
@@ -104,8 +104,7 @@ def _crossing(load: Callable[[float], float], asked: str) -> tuple[str, float]:
         raise NotClosedForm(f"{asked}: compute-bound {state} between 1e-15 and 1e30")
     (place,) = changes
     a, b = samples[place : place + 2]
-    for _ in range(2 * SEARCHES):
-        middle = (a + b) / 2
+    while a < (middle := (a + b) / 2) < b:
         a, b = (middle, b) if holds(middle) == held[place] else (a, middle)
     return ("<=" if held[place] else ">="), exp((a + b) / 2)
 
@@ -115,10 +114,15 @@ def least(function: Callable[[float], float], low: float, high: float) -> float:
     argument, as loads are in a split."""
     left, right = log(low), max(log(high), log(low))
     ratio = (5**0.5 - 1) / 2
+    first, second = right - ratio * (right - left), left + ratio * (right - left)
+    at_first, at_second = function(exp(first)), function(exp(second))
     for _ in range(SEARCHES):
-        inner = [right - ratio * (right - left), left + ratio * (right - left)]
-        if function(exp(inner[0])) <= function(exp(inner[1])):
-            right = inner[1]
+        if at_first <= at_second:
+            right, second, at_second = second, first, at_first
+            first = right - ratio * (right - left)
+            at_first = function(exp(first))
         else:
-            left = inner[0]
-    return function(exp((left + right) / 2))
+            left, first, at_first = first, second, at_second
+            second = left + ratio * (right - left)
+            at_second = function(exp(second))
+    return min(at_first, at_second)

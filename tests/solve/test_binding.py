@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
@@ -191,46 +187,3 @@ def test_an_answer_is_a_quantity_with_a_tree() -> None:
     assert isinstance(quantity, Quantity)
     assert (quantity.value, quantity.formula) == (96 * 10**8, "M_hbm/10")
     assert [leaf.name for leaf in quantity.leaves()] == ["M_hbm"]
-
-
-SHOWN = """
-from derive.cost.strategies import STRATEGIES, fsdp_tensor
-from derive.facts import chip, model
-from derive.notation import symbols as v
-from derive.solve.feasible import feasible
-from derive.solve.numerical import numerical
-from derive.solve.optimum import optimum
-from derive.solve.derivation import steps
-from derive.solve.threshold import threshold
-
-on = (chip("tpu-v5p"), model("llama-3-70b"))
-for asked in (v.B / v.N, v.N, v.Y, v.W, v.B / v.X):
-    for overlap in ("concurrent", "serial"):
-        found = threshold(fsdp_tensor, asked, overlap=overlap, gradients="fp32", passes="step")
-        print(found, found.latex, found.splits, found.on(*on, B=4194304, N=8960, Y=4, M_X=2))
-        print(*steps(fsdp_tensor, asked, overlap=overlap, precision="any"), sep="\\n")
-print(optimum(fsdp_tensor, v.X).on(*on, B=4194304, N=8960))
-print(feasible(fsdp_tensor, 64, *on, B=4194304, splits="torus", shape=(4, 4, 4)))
-print(numerical(fsdp_tensor, v.B / v.N, *on, values={"N": 8960}, form="exact"))
-print(*STRATEGIES.values())
-try:
-    threshold(fsdp_tensor, v.D)
-except Exception as error:
-    print(error)
-"""
-
-
-def shown(seed: str) -> bytes:
-    """All of the above, printed by a process with a hash seed of its own."""
-    environment: Mapping[str, str] = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        [sys.executable, "-c", SHOWN], env=environment, cwd=ROOT, capture_output=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr.decode()
-    return ran.stdout
-
-
-def test_what_is_shown_does_not_depend_on_the_hash_seed() -> None:
-    first, second = shown("1"), shown("4242")
-    assert len(first) > 5000
-    assert first == second

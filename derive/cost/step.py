@@ -20,7 +20,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import unknown
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class StepModel:
     """The model under one set of assumptions.
 

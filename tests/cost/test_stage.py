@@ -386,11 +386,7 @@ def test_a_changed_coefficient_is_noticed(
     slip: Patch, terms: tuple[Callable[[], None], ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slip(monkeypatch)
-    for cached in (
-        "attention_flops", "matrix_flops", "flops_per_parameter", "forward_share", "saved_bytes",
-        "input_bytes", "logits", "state_share",
-    ):  # fmt: skip
-        getattr(getattr(stage, cached), "cache_clear", lambda: None)()
+    forget()
     anew = step._model.__wrapped__(MODEL.assumptions, True, "switch")
     monkeypatch.setitem(globals(), "MODEL", anew)
     for term in terms:
@@ -398,12 +394,18 @@ def test_a_changed_coefficient_is_noticed(
             term()
 
 
+def forget() -> None:
+    """Work out anew what is remembered between calls."""
+    for module in (stage, timing):
+        for value in vars(module).values():
+            getattr(value, "cache_clear", lambda: None)()
+
+
 @pytest.fixture(autouse=True)
 def fresh() -> object:
-    """What is remembered between calls is forgotten after each slip."""
+    """No slip is remembered."""
     yield
-    for value in vars(stage).values():
-        getattr(value, "cache_clear", lambda: None)()
+    forget()
 
 
 def test_every_term_has_a_slip_that_it_notices() -> None:

@@ -41,6 +41,7 @@ class Network(Protocol):
     large group, which is what the exact form approaches as the group grows."""
 
     def seconds(self, move: Move, exact: bool) -> dict[str, sp.Expr]: ...
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True)

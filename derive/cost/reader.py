@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import sympy as sp
 
@@ -364,9 +365,10 @@ class _Cursor:
         return tensor
 
 
-def dimensions() -> list[str]:
+@lru_cache(maxsize=1)
+def dimensions() -> tuple[str, ...]:
     """The names of the dimensions that tensors can have."""
-    return [name for name, meaning in vocabulary().items() if meaning.role == "dimension"]
+    return tuple(name for name, known in vocabulary().items() if known.role == "dimension")
 
 
 def axis_names(word: str, where: str) -> tuple[str, ...]:

@@ -87,10 +87,15 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
 
 def _one_fraction(bound: sp.Expr) -> sp.Expr:
     """A sum of terms; where one has a sum below the line, all of it over one line."""
-    terms = sp.expand(bound)
-    below = (sp.denom(term) for term in sp.Add.make_args(terms))
-    summed = any(factor.is_Add for part in below for factor in sp.Mul.make_args(part))
-    return turned(sp.factor_terms(sp.together(bound))) if summed else terms
+    if not _sum_below(bound):
+        terms = sp.expand(bound)
+        if not any(map(_sum_below, sp.Add.make_args(terms))):
+            return terms
+    return turned(sp.factor_terms(sp.together(bound)))
+
+
+def _sum_below(term: sp.Expr) -> bool:
+    return any(factor.is_Add for factor in sp.Mul.make_args(sp.denom(term)))
 
 
 def turned(expr: sp.Expr) -> sp.Expr:

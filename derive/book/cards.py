@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import groupby
 from typing import TypeAlias
-from xml.sax.saxutils import escape
 
 from derive.book.plots import COLOURS, INK
 from derive.notation.errors import DeriveError
@@ -88,7 +88,7 @@ def _text(
     style = ' font-weight="bold"' * bold + ' text-anchor="middle"' * middle
     # The foot of the letters is about a third of their size below the middle.
     place = f'x="{at[0]:g}" y="{at[1] + 0.35 * size:g}" font-size="{size:g}"'
-    svg = f"<text {place}{style}>{escape(text)}</text>"
+    svg = f"<text {place}{style}>{escape(text, quote=False)}</text>"
     return Shape("text", text, ((left, top), (left + wide, top + size)), svg)
 
 
@@ -159,8 +159,8 @@ class MeshDrawing:
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{wide:g}pt" '
             f'height="{high:g}pt" viewBox="0 0 {wide:g} {high:g}" fill="{INK}" '
             'font-family="DejaVu Sans, Verdana, sans-serif">',
-            f"<title>{escape(self.title)}</title>",
-            f"<desc>{escape(self.description)}</desc>",
+            f"<title>{escape(self.title, quote=False)}</title>",
+            f"<desc>{escape(self.description, quote=False)}</desc>",
             *(shape.svg for shape in self.shapes),
             "</svg>",
         ]

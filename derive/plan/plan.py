@@ -144,29 +144,34 @@ def plan_of(task: Task, degrees: Degrees) -> Plan:
     """The plan with these degrees, evaluated exactly; nothing is checked but memory."""
     step, degrees = task.step, degrees.on(task.cards)
     numbers = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
-    for full in (False, True):
-        results = map(Fraction, _exact(step, full)(EXACT, numbers))
-        numbers |= {symbol: next(results) for symbol, _ in _definitions(step, full)}
-        if numbers[v.L_r] <= numbers[v.L_p]:
-            break
+    symbols = [symbol for symbol, _ in _definitions(step)]
+    first, rest = _exact(step)
+    numbers |= zip(symbols, map(Fraction, first(EXACT, numbers)), strict=False)
+    numbers[v.L_r] = min(numbers[v.L_r], numbers[v.L_p])  # all, where not even that is enough
+    results = map(Fraction, rest(EXACT, numbers))
+    numbers |= {symbol: next(results) for symbol in symbols if symbol not in numbers}
     parts = {term.name: next(results) for term in step.parts}
     memory = {term.name: next(results) for term in step.memory}
     return Plan(task, degrees, numbers, parts, memory, next(results))
 
 
 @lru_cache(maxsize=64)
-def _definitions(step: StepModel, full: bool) -> tuple[tuple[sp.Symbol, sp.Expr], ...]:
+def _definitions(step: StepModel, full: bool = False) -> tuple[tuple[sp.Symbol, sp.Expr], ...]:
     """The definitions of the model; those with every layer recomputed where it is `full`."""
     pairs = ((v.find(term.name), term.expr) for term in step.definitions)
     return tuple((s, v.L_p if full and s == v.L_r else expr) for s, expr in pairs)
 
 
 @lru_cache(maxsize=64)
-def _exact(step: StepModel, full: bool) -> Compiled:
-    """Every definition, part of the step and of the memory, and the utilisation."""
-    definitions = _definitions(step, full)
+def _exact(step: StepModel) -> tuple[Compiled, Compiled]:
+    """Every definition down to the recomputed layers; then from those every other, every part of
+    the step and of the memory, and the utilisation."""
+    definitions = _definitions(step)
+    place = 1 + [symbol for symbol, _ in definitions].index(v.L_r)
     terms = (term.expr for term in (*step.parts, *step.memory))
-    return compiled((*(s for s, _ in definitions), *terms, step.utilisation), definitions)
+    first, rest = definitions[:place], definitions[place:]
+    after = (*(symbol for symbol, _ in rest), *terms, step.utilisation)
+    return compiled(tuple(symbol for symbol, _ in first), first), compiled(after, rest)
 
 
 @lru_cache(maxsize=64)

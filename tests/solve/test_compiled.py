@@ -136,7 +136,7 @@ def whole_operations(function: Compiled, columns: tuple[sp.Symbol, ...], row: sp
     return Counted.whole
 
 
-@pytest.mark.parametrize(("name", "most"), [("notebook", 35), ("default", 80)])
+@pytest.mark.parametrize(("name", "most"), [("notebook", 33), ("default", 78)])
 def test_few_operations_are_done_on_whole_blocks(name: str, most: int) -> None:
     """What depends on degrees alone stays a column, and what on the micro-batch alone a row."""
     model = step_model(name)

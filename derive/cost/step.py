@@ -47,7 +47,7 @@ class StepModel:
     @property
     def utilisation(self) -> sp.Expr:
         """MFU: the model's FLOP over what all chips could do in the time of a step."""
-        chips = v.tp * v.cp * v.pp * v.dp
+        chips = timing.SPANS[v.W_pp]  # the outermost groups span them all
         return self.model_flops.expr / (self.seconds * chips * v.C)
 
     def term(self, name: str) -> Term:

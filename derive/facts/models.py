@@ -82,12 +82,16 @@ class Model:
             "head": (n_V - 1) * D * V,
         }
 
+    @property
+    def tables(self) -> int:
+        """The tables with a row for each word: one where embedding and head are tied, else two."""
+        return 1 if self.tied_embeddings else 2
+
     @cached_property
     def parts(self) -> tuple[tuple[str, Quantity], ...]:
         """The parameters of each part, computed from the shapes: (name, quantity) in order."""
         given = self._shapes
-        tables = 1 if self.tied_embeddings else 2
-        counts = {n_F: sp.Integer(self.feed_forward_matrices), n_V: sp.Integer(tables)}
+        counts = {n_F: sp.Integer(self.feed_forward_matrices), n_V: sp.Integer(self.tables)}
         return tuple(
             (name, evaluated(formula.xreplace(counts), given, parameter, name))
             for name, formula in self.part_formulas.items()

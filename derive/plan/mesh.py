@@ -18,7 +18,7 @@ from types import MappingProxyType
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.plan.wording import counted
 
-AXES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
+AXIS_NAMES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
 ORDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         # The default `order` of Megatron-LM, from the inside out [R-megatron]. It makes one mesh
@@ -53,8 +53,8 @@ class Mesh:
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise DeriveError(f"{name}: expected a whole number from 1, found {size}")
         for name in names:
-            if name not in AXES:
-                raise unknown("mesh axis", name, AXES)
+            if name not in AXIS_NAMES:
+                raise unknown("mesh axis", name, AXIS_NAMES)
             if names.count(name) > 1:
                 raise DeriveError(f"mesh axis {name} is given twice")
         if self.cards > LARGEST:
@@ -194,10 +194,10 @@ def ordered(text: str) -> tuple[str, ...]:
             raise DeriveError(
                 f"the order {quoted(text)} mixes axes with {name}, which is an order by itself"
             )
-        if name not in AXES:
+        if name not in AXIS_NAMES:
             if len(names) == 1:
-                raise unknown("mesh axis or order", name, (*AXES, *ORDERS))
-            raise unknown("mesh axis", name, AXES)
+                raise unknown("mesh axis or order", name, (*AXIS_NAMES, *ORDERS))
+            raise unknown("mesh axis", name, AXIS_NAMES)
         if names.count(name) > 1:
             raise DeriveError(f"the order {quoted(text)} has {name} twice")
     return names

@@ -134,8 +134,7 @@ def facts_of(
         known |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
         if "exact_parameters" not in assumptions:
             known |= _rounded_parameters(model)
-        tables = 1 if model.tied_embeddings else 2
-        known[v.n_V] = number(tables, name="n_V", owner=model.name)
+        known[v.n_V] = number(model.tables, name="n_V", owner=model.name)
         known[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
     for symbol, value in assumptions.constants.items():
         unit = v.unit_of_symbol(symbol)

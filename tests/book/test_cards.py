@@ -14,7 +14,7 @@ from derive.book import drawing
 from derive.book.cards import AXIS_WORDS, LINES, MeshDrawing, Shape
 from derive.book.plots import is_current, signed
 from derive.notation.errors import DeriveError
-from derive.plan.mesh import AXES, Mesh, mesh
+from derive.plan.mesh import AXIS_NAMES, Mesh, mesh
 
 EXAMPLE = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
 DECLARED = """
@@ -27,7 +27,7 @@ chapter.plot("p", MeshDrawing(mesh({"tp": 2, "pp": %d}, 4), 1), alt="A mesh")
 @st.composite
 def meshes(draw: st.DrawFn) -> tuple[Mesh, int]:
     """A mesh that can be drawn, in any order and on any nodes, and a rank of it."""
-    names = draw(st.permutations(AXES))[: draw(st.integers(1, 6))]
+    names = draw(st.permutations(AXIS_NAMES))[: draw(st.integers(1, 6))]
     axes: list[tuple[str, int]] = []
     for name in names:
         axes.append((name, draw(st.integers(1, 64 // prod(size for _, size in axes)))))
@@ -143,7 +143,7 @@ def test_nothing_covers_words_and_no_box_crosses_another(drawn):
 
 def test_an_axis_is_told_without_its_colour():
     assert len({mark for _, _, mark in LINES}) == len(LINES)
-    assert set(AXIS_WORDS) == set(AXES)
+    assert set(AXIS_WORDS) == set(AXIS_NAMES)
 
 
 def test_groups_that_leave_their_node_in_part_and_long_groups():

@@ -7,6 +7,7 @@ import re
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from derive.commands import output
@@ -78,6 +79,7 @@ class _Parser(ArgumentParser):
         return [o for p in parsers for o in p._option_string_actions if o.startswith("--")]
 
 
+@lru_cache(maxsize=1)
 def parser() -> ArgumentParser:
     """The parser of the command line: of options, `command` names the module of the command that
     was given and `call` its function; both are missing where none was given."""

@@ -155,12 +155,16 @@ def model_at(
     return values
 
 
+@cache
+def undefined(text: str) -> list[sp.Symbol]:
+    """What the model needs and does not define, and what limits need besides."""
+    needed = {s for expr in defined_in(text).values() for s in expr.free_symbols}
+    return sorted(needed - {*defined_in(text)} | {v.N, v.epsilon, v.B_seq, v.b_seq}, key=v.rank)
+
+
 def some_values(text: str, draw: random.Random) -> dict[sp.Symbol, Q]:
     """Values of what the model does not define, and of the links."""
-    defined = defined_in(text)
-    needed = {s for expr in defined.values() for s in expr.free_symbols}
-    needed |= {v.N, v.epsilon, v.B_seq, v.b_seq, *LINKS}
-    values = {s: Q(draw.randint(2, 30)) for s in sorted(needed - {*defined}, key=v.rank)}
+    values = {s: Q(draw.randint(2, 30)) for s in undefined(text)}
     values |= {s: Q(draw.randint(2, 30)) for s in LINKS}
     values[v.P] = values[v.P] + 2 * values[v.n_V] * values[v.V] * values[v.D]
     return values | {v.epsilon: Q(draw.randint(1, 20), 21)}

@@ -10,6 +10,8 @@ from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one
+from derive.plan.axes import degrees
+from derive.plan.plan import plan_of
 from derive.plan.search import Ranking
 from derive.solve.evaluate import exactly
 from derive.solve.recomputation import recomputation
@@ -134,25 +136,26 @@ chapter.require(
     because="d b m = B_seq in every fitting plan",
 )
 grid = FOUND["70b-64-8k"]
-for axis, degrees in (("tp", grid.space.tp), ("cp", grid.space.cp), ("pp", grid.space.pp)):
-    chapter.claim(f"grid-{axis}", number(max(degrees), status="derived"), "exact")
+for axis, sizes in (("tp", grid.space.tp), ("cp", grid.space.cp), ("pp", grid.space.pp)):
+    chapter.claim(f"grid-{axis}", number(max(sizes), status="derived"), "exact")
 
 
 def links(plan: Plan) -> bool:
-    """Whether each group has NVLink just where it and the axes inside it fit a node."""
+    """Whether each group has NVLink just where it and the axes inside it divide a node."""
     spans, inside = {}, 1
     for degree, link in ((v.tp, v.W_tp), (v.cp, v.W_cp), (v.dp, v.W_dp), (v.pp, v.W_pp)):
         inside *= plan.numbers[degree]
         spans[link] = inside
     fast = {link: plan.numbers[link] == plan.numbers[v.W_node] for link in spans}
-    return fast == {link: span <= plan.numbers[v.n_node] for link, span in spans.items()}
+    return fast == {link: plan.numbers[v.n_node] % span == 0 for link, span in spans.items()}
 
 
 every = [ranked(key, rank) for key in ("70b-64-8k", "8b-8-8k") for rank in range(1, 17)]
+straddling = [plan_of(grid.task, degrees(tp=6)), plan_of(grid.task, degrees(tp=2, cp=3))]
 chapter.require(
     "links-by-span",
-    holds=all(map(links, every)),
-    because="the bandwidth of each group against the cards it spans, in 32 plans",
+    holds=all(map(links, [*every, *straddling])),
+    because="the bandwidth of each group against the cards it spans, in 34 plans",
 )
 group = v.cp * v.dp
 sent = v.e_g * v.psi * (group - 1) / group

@@ -16,7 +16,6 @@ from derive.notation.errors import DeriveError, quoted, unknown
 OVERLAPS = ("concurrent", "serial")
 PASSES = ("each", "forward", "backward", "step")
 KEEPS = ("activations", "none", "weights", "all")
-NETWORKS = ("chip", "torus", "node", "two-level", "egress")
 SPLITS = ("divisors", "powers_of_two", "torus")
 TASK = {
     "model": "such as llama-3-70b",
@@ -194,7 +193,8 @@ def _values(one: ArgumentParser) -> None:
     _once(one, "--layout", metavar="RULES", help=told)
     told = "the parameters of a block that is written out, if not the tensors called W or W_..."
     _once(one, "--parameters", metavar="NAMES", help=told)
-    _chosen(one, "--network", NETWORKS, "what the moves run over: ")
+    told = "what the moves run over: chip (default), torus, node, two-level or egress"
+    _once(one, "--network", help=told)
     _once(one, "--precision", help="bf16 (default), fp8, int8, fp4, fp32 or any")
     _once(one, "--gradients", help="precision of the weight gradients")
     _json(one)

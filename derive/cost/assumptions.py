@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import sympy as sp
 
+from derive.cost.network import NETWORKS
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 
@@ -83,10 +84,7 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
     "wrap": {True: "torus axes wrap around", False: "torus axes do not wrap around"},
     "network": {
         "chip": "chip: what the chip has, a torus where no chip is named",
-        "torus": "torus: a ring of bandwidth W, both ways added, along each torus axis",
-        "node": "node: the switches of one node, W_node one-way per chip, shared by all axes",
-        "two-level": "two-level: whole nodes, W_node inside and n_node links of W_dcn out of each",
-        "egress": "egress: one chip in each node, W_dcn one-way per chip, shared by all axes",
+        **{name: f"{name}: {choice.phrase}" for name, choice in NETWORKS.items()},
     },
 }
 CHOICES: Mapping[str, tuple[object, ...]] = {name: tuple(ways) for name, ways in PHRASES.items()}

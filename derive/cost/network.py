@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import sympy as sp
 
@@ -124,7 +124,7 @@ def network_of(name: str, mesh: tuple[str, ...] = (), wrap: bool = True) -> Netw
     which of more than two mesh axes lie inside a node."""
     if name not in NETWORKS and name != "chip":
         raise unknown("network", name, NETWORKS)
-    return NETWORKS["torus" if name == "chip" else name][2](mesh, wrap)
+    return NETWORKS["torus" if name == "chip" else name].over(mesh, wrap)
 
 
 def link_seconds(move: Move, network: Network, exact: bool) -> dict[str, sp.Expr]:
@@ -176,13 +176,35 @@ def _two_levels(mesh: tuple[str, ...], wrap: bool) -> TwoLevels:
     return TwoLevels(mesh)
 
 
-# By name: the fact of a chip that says that it has the network, the symbol of its bandwidth, and
-# the network over some mesh axes, whose torus axes wrap or not.
-NETWORKS: Mapping[
-    str, tuple[str, sp.Symbol, Callable[[tuple[str, ...], bool], Network]]
-] = MappingProxyType({
-    "torus": ("ici_axis", v.W, lambda mesh, wrap: Torus(v.W, wrap)),
-    "node": ("scaleup", v.W_node, lambda mesh, wrap: Switch(NODE, v.W_node)),
-    "two-level": ("scaleup", v.W_node, _two_levels),
-    "egress": ("dcn", v.W_dcn, lambda mesh, wrap: Switch(CARDS, v.W_dcn)),
+class NetworkChoice(NamedTuple):
+    """A network that can be chosen by name: the fact of a chip that says that it has it, the symbol
+    of its bandwidth, the network over some mesh axes, whose torus axes wrap or not, what is assumed
+    with it, and how a note tells it beside an answer for a node, if it does."""
+
+    fact: str
+    bandwidth: sp.Symbol
+    over: Callable[[tuple[str, ...], bool], Network]
+    phrase: str
+    beside: str = ""
+
+
+NETWORKS: Mapping[str, NetworkChoice] = MappingProxyType({
+    "torus": NetworkChoice(
+        "ici_axis", v.W, lambda mesh, wrap: Torus(v.W, wrap),
+        "a ring of bandwidth W, both ways added, along each torus axis",
+    ),
+    "node": NetworkChoice(
+        "scaleup", v.W_node, lambda mesh, wrap: Switch(NODE, v.W_node),
+        "the switches of one node, W_node one-way per chip, shared by all axes",
+    ),
+    "two-level": NetworkChoice(
+        "scaleup", v.W_node, _two_levels,
+        "whole nodes, W_node inside and n_node links of W_dcn out of each",
+        "over whole nodes, each left by {n_node} links of {W_dcn}",
+    ),
+    "egress": NetworkChoice(
+        "dcn", v.W_dcn, lambda mesh, wrap: Switch(CARDS, v.W_dcn),
+        "one chip in each node, W_dcn one-way per chip, shared by all axes",
+        "with one chip in each node, over its own link of {W_dcn}",
+    ),
 })  # fmt: skip

@@ -23,11 +23,6 @@ from derive.notation.printed import shown
 from derive.solve.question import STATE, Question, Subject
 from derive.solve.values import Giver, Values, given_facts, typed_values
 
-OTHERS: Mapping[str, str] = {
-    "two-level": "over whole nodes, each left by {n_node} links of {W_dcn}",
-    "egress": "with one chip in each node, over its own link of {W_dcn}",
-}
-
 
 def suited(
     subject: Subject,
@@ -75,7 +70,8 @@ def link_notes(
                 f"W_node is one-way, and {shown(typed[v.W_node].value, own.unit)} is twice the "
                 f"{shown(own.value, own.unit)} of {chip.name}: the figure for both ways?"
             )
-    if before.network == "chip" and after.network in OTHERS and chip is not None:
+    beside = after.network != "chip" and NETWORKS[after.network].beside
+    if before.network == "chip" and beside and chip is not None:
         node = {**given_facts(givers, before), **typed}[v.n_node].value
         inside = "are more than one node" if after.network == "two-level" else "do not divide nodes"
         notes.append(f"the chips given {inside} of {node}: network {after.network}")
@@ -91,8 +87,9 @@ def other_networks(
         return
     told = {s.name: shown(known[s].value, known[s].unit) for s in (v.n_node, v.W_dcn)}
     told["n_node"] = str(known[v.n_node].value)
-    for name, words in OTHERS.items():
-        yield replace(assumptions, network=name), words.format(**told)
+    for name, choice in NETWORKS.items():
+        if choice.beside:
+            yield replace(assumptions, network=name), choice.beside.format(**told)
 
 
 def _chip(givers: Iterable[Giver]) -> Chip | None:
@@ -129,7 +126,7 @@ def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr 
 
 
 def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> None:
-    fact, bandwidth, _ = NETWORKS[name]
+    fact, bandwidth = NETWORKS[name][:2]
     who = chip.name if chip is not None else "the network"
     for symbol in (v.W, v.W_node):
         if symbol not in typed or symbol == bandwidth:
@@ -149,7 +146,7 @@ def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> No
         return
     if name == "torus" and v.alpha in typed:
         return
-    works = [other for other, (key, *_) in NETWORKS.items() if chip.has(key)]
+    works = [other for other, choice in NETWORKS.items() if chip.has(choice.fact)]
     hint = f"the network {' or '.join(works[:2])} works" if works else f"set {bandwidth}"
     raise DeriveError(f"{chip.name} has no link for the network {name} ({bandwidth}); {hint}")
 

@@ -176,7 +176,7 @@ def _bandwidth(need: Requirement) -> sp.Symbol:
     network = need.assumptions.network
     if network == "two-level":
         raise DeriveError("alpha is the intensity of one link; two-level has two: ask for C")
-    return NETWORKS["torus" if network == "chip" else network][1]
+    return NETWORKS["torus" if network == "chip" else network].bandwidth
 
 
 def at_value(loads: Iterable[Load], asked: Question, given: Given, value: sp.Expr) -> list[sp.Expr]:

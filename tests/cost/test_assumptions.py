@@ -150,7 +150,7 @@ def test_what_plays_no_part_is_refused_where_it_was_changed() -> None:
     assert DEFAULT.only((), "it") is DEFAULT and under.only(under.changed, "it") is under
     with pytest.raises(DeriveError, match="the set notebook plays no part in it; it takes overlap"):
         under.only(("overlap",), "it")
-    with pytest.raises(DeriveError, match="^overlap plays no part in it; it takes corrections"):
+    with pytest.raises(DeriveError, match=r"^overlap plays no part in it; it takes corrections"):
         under.only(("corrections",), "it")
     with pytest.raises(UnknownName):
         _ = "zigzg" in DEFAULT

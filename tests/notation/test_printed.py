@@ -171,6 +171,28 @@ def test_prefix_tables_are_whole() -> None:
     assert printed(Q("999.94"), p.si(4)) == "999.9"
 
 
+def test_zeros_stay_unless_they_are_trimmed() -> None:
+    for make in (p.significant, p.decimals, p.si, p.binary, p.percent):
+        value = Q(3, 100) if make is p.percent else Q(3)
+        kept, trimmed = printed(value, make(2)), printed(value, make(2, trim=True))
+        assert kept.rstrip("%") in ("3.0", "3.00") and trimmed.rstrip("%") == "3"
+
+
+@pytest.mark.parametrize("digits", range(2, 5))
+def test_a_count_that_rounds_up_to_a_power_of_ten_keeps_its_digits(digits: int) -> None:
+    """9.996 Ki at three digits is 10.0 Ki, and not 10.00; 999.96 is 1,000 whole."""
+    for power in range(1, 4):
+        near = Q(10) ** power * (1 - Q(1, 10 ** (digits + 2)))
+        shown = printed(near * 1024, p.binary(digits))
+        assert (
+            shown
+            == f"{10**power:,}"
+            + "." * (digits > power + 1)
+            + "0" * max(0, digits - power - 1)
+            + "Ki"
+        )
+
+
 def distance_rule(value: Fraction, step: Fraction) -> int:
     """Half away from zero, said another way: nearest of the neighbours, the larger on a tie."""
     low = abs(value) // step

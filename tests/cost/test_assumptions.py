@@ -120,6 +120,7 @@ def test_corrections_are_added_and_left_out_in_one_name() -> None:
         ("zigzag", DeriveError, r"write notebook\+zigzag or default-zigzag"),
         ("notebok", UnknownName, "did you mean notebook"),
         ("notebook+zigzg", UnknownName, "unknown correction .*did you mean zigzag"),
+        ("default-zigzg", UnknownName, "unknown correction .*did you mean zigzag"),
         ("default-zigzag+zigzag", DeriveError, "named twice"),
         (3, DeriveError, "expected the name of assumptions as text"),
     ],

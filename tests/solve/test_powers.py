@@ -90,6 +90,12 @@ def test_coefficients_make_up_the_sum() -> None:
             coefficients(expr, SYMBOL)
 
 
+def test_a_bound_without_a_sum_below_the_line_is_a_sum_of_terms() -> None:
+    for load in (A * SYMBOL + C, A * SYMBOL / B + C / v.N, A * SYMBOL + (B + C) / v.N):
+        bound = solved(load, SYMBOL).high
+        assert bound.is_Add and bound == sp.expand(bound)
+
+
 def test_a_bound_with_a_sum_below_the_line_is_one_fraction() -> None:
     for below in (v.N - 1, v.N + A):
         bound = solved(A * SYMBOL / below + C / below, SYMBOL).high

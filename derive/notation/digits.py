@@ -40,7 +40,6 @@ WORKING_DIGITS = 60
 # An irrational value this close (relatively) to a fraction of small denominator is that fraction
 # in disguise, such as sqrt(3 + 2*sqrt(2)) - sqrt(2); its digits must not depend on noise.
 _SAME = Fraction(1, 10**50)
-_NOTHING = Fraction(1, 10**100)
 
 
 # --- read
@@ -147,10 +146,10 @@ def _irrational(value: sp.Expr) -> Fraction:
     evaluated = sp.N(value, WORKING_DIGITS)
     if not evaluated.is_Float:
         raise DeriveError(f"expected a real number, found {quoted(value)}")
+    if evaluated._prec == 1:  # no digit is certain: what cancels to nothing
+        return Fraction(0)
     ratio = sp.Rational(evaluated)
     close = Fraction(int(ratio.p), int(ratio.q))
-    if abs(close) < _NOTHING:
-        return Fraction(0)
     simple = close.limit_denominator(10**12)
     return simple if abs(simple - close) <= abs(close) * _SAME else close
 

@@ -144,7 +144,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
             fit += number
             lost["memory"] += int(np.count_nonzero(block.good)) - number
             if top and number > top and worst == inf:
-                worst = np.partition(seconds[fits], top)[top] / NEARLY
+                worst = np.partition(seconds[fits], top - 1)[top - 1] / NEARLY
             if top and number:
                 fits = fits & (seconds <= worst)
             if fits.any():
@@ -154,7 +154,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
             if top and held > max(4 * top, BLOCK):
                 kept = [_ranked(kept, top)]
                 held = len(kept[0][1])
-                worst = kept[0][1][-1] / NEARLY
+                worst = kept[0][1][-1]  # those that tie with it stand before what is to come
     degrees, seconds = _ranked(kept, top) if kept else (np.empty((len(AXES) + 1, 0)), np.empty(0))
     lacking = () if fit else _too_large(task, grid)
     rejected = {reason: lost[reason] for reason in REASONS if lost[reason]}

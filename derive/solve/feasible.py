@@ -83,8 +83,8 @@ class Feasible:
 
     @property
     def best(self) -> Candidate | None:
-        """The compute-bound split with the smallest load, fewest idle chips first on a tie."""
-        return min(self.compute_bound, key=lambda c: (c.load, c.idle), default=None)
+        """The compute-bound split with the smallest load; of equal ones the first in order."""
+        return min(self.compute_bound, key=lambda c: c.load, default=None)
 
     def degrees(self, axis: sp.Symbol) -> tuple[int, ...]:
         """The degrees of an axis at which the slice stays compute-bound, ascending."""

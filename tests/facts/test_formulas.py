@@ -201,13 +201,21 @@ def test_a_circle_through_many_chips(load):
 
 
 def test_too_many_combinations_are_refused(load):
-    rows = [
-        (key, f"{i}e9", None, "Lab", f"p{i}") for key in ("fp8", "ici_axis") for i in range(1, 12)
-    ]
-    prefer = "prefer = ['Lab#p1', 'Lab']"
-    text = chip(("bf16", "1e15", '"fp8 * ici_axis / ici_axis"'), *rows)
+    """Ten readings of either fact are a hundred, and are tried to the last; eleven are refused."""
+
+    def many(count):
+        rows = [
+            (key, f"{i}e9", None, "Lab", f"p{i}")
+            for key in ("fp8", "ici_axis")
+            for i in range(1, count + 1)
+        ]
+        value = f"{count + Fraction(count, 2)}e9".replace("33/2", "16.5")
+        text = chip(("bf16", value, '"fp8 + fp8 / ici_axis * ici_axis / 2"'), *rows)
+        return text.replace(PREFER.strip(), "prefer = ['Lab#p1', 'Lab']")
+
+    load(many(10))
     with pytest.raises(FactError, match="at most 100 combinations of the named readings"):
-        load(text.replace(PREFER.strip(), prefer))
+        load(many(11))
 
 
 def test_a_shape_is_not_derived(load):

@@ -171,6 +171,28 @@ def test_prefix_tables_are_whole() -> None:
     assert printed(Q("999.94"), p.si(4)) == "999.9"
 
 
+def test_zeros_stay_unless_they_are_trimmed() -> None:
+    for make in (p.significant, p.decimals, p.si, p.binary, p.percent):
+        value = Q(3, 100) if make is p.percent else Q(3)
+        kept, trimmed = printed(value, make(2)), printed(value, make(2, trim=True))
+        assert kept.rstrip("%") in ("3.0", "3.00") and trimmed.rstrip("%") == "3"
+
+
+@pytest.mark.parametrize("digits", range(2, 5))
+def test_a_count_that_rounds_up_to_a_power_of_ten_keeps_its_digits(digits: int) -> None:
+    """9.996 Ki at three digits is 10.0 Ki, and not 10.00; 999.96 is 1,000 whole."""
+    for power in range(1, 4):
+        near = Q(10) ** power * (1 - Q(1, 10 ** (digits + 2)))
+        shown = printed(near * 1024, p.binary(digits))
+        assert (
+            shown
+            == f"{10**power:,}"
+            + "." * (digits > power + 1)
+            + "0" * max(0, digits - power - 1)
+            + "Ki"
+        )
+
+
 def distance_rule(value: Fraction, step: Fraction) -> int:
     """Half away from zero, said another way: nearest of the neighbours, the larger on a tie."""
     low = abs(value) // step
@@ -224,7 +246,32 @@ def test_a_rational_in_disguise_is_rounded_as_itself() -> None:
     assert printed(half, p.integer()) == "1"
     assert printed(-half, p.integer()) == "−1"
     assert fraction(half * sp.Rational(2, 3)) == Q(1, 3)
-    assert fraction(sp.sqrt(3 + 2 * sp.sqrt(2)) - sp.sqrt(2) - 1) == 0
+
+
+@pytest.mark.parametrize("power", [-300, -99, 0, 60, 99, 300])
+def test_what_cancels_is_nothing_and_what_is_small_is_not(power: int) -> None:
+    """At any scale: what is left of it is noise, which no size tells from a small number."""
+    scale = sp.Integer(10) ** power
+    root = sp.sqrt(3 + 2 * sp.sqrt(2))  # 1 + sqrt(2) in disguise
+    assert fraction((root - sp.sqrt(2) - 1) * scale) == 0
+    assert printed((root - sp.sqrt(2) - 1) * scale, p.significant(3)) == "0"
+    rest = fraction(sp.sqrt(2) * scale) / Q(10) ** power
+    assert abs(rest**2 - 2) < Q(1, 10**50)
+
+
+@pytest.mark.parametrize("digits", [1, 3, 12])
+def test_powers_of_ten_begin_below_1e_minus_5_and_at_1e15(digits: int) -> None:
+    """Of the rounded value, on both sides of either end."""
+    rule = p.significant(digits)
+    last = Q(1, 10 ** (digits - 1))
+    for end, inside, beyond in ((-5, 1, 1 - last / 10), (15, 1 - last / 10, 1)):
+        near, far = printed(inside * Q(10) ** end, rule), printed(beyond * Q(10) ** end, rule)
+        assert "×10" not in near and "×10" in far
+        for text, value in ((near, inside), (far, beyond)):
+            assert literal(text).value == value * Q(10) ** end
+    up = (1 - last / 100) * Q(10) ** 15  # rounds to the end itself
+    assert printed(up, rule) == printed(Q(10) ** 15, rule)
+    assert printed((1 - last / 100) * Q(1, 10**5), rule) == printed(Q(1, 10**5), rule)
 
 
 @given(st.integers(2, 10**6))

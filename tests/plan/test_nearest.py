@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -114,6 +115,7 @@ def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> N
     fits = [not one.plan.lacks_bytes for one in near]
     assert fits[0] or not any(fits)
     in_order = sorted(near, key=lambda one: one.changes[0].factor)
+    assert fits[0] or near[0].changes[0].factor == in_order[0].changes[0].factor
     assert list(near[1:]) == [one for one in in_order if one is not near[0]]
     fitting = [one.changes[0].factor for one in near if not one.plan.lacks_bytes]
     assert fitting == sorted(fitting)
@@ -135,6 +137,16 @@ def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> N
                 under = changed(task, first.quantity, first.value)
                 alone = {axis.name: (x,) for axis, x in zip(AXES, one_row, strict=True) if x}
                 assert search(under, Space(**alone)).fit == 0
+
+
+def test_the_value_of_a_change_is_the_nearer_by_ratio_and_of_equal_ones_the_smaller() -> None:
+    for low in range(1, 13):
+        for high in range(13, 160):
+            change = Change("batch", 12, (low, high))
+            nearer = low if low * high >= 12 * 12 else high
+            assert change.value == nearer
+            assert change.factor == max(Fraction(12, nearer), Fraction(nearer, 12))
+    assert Change("batch", 12, (9, 16)).value == 9
 
 
 def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:

@@ -14,7 +14,7 @@ from cases import asked, passing, space
 
 from derive.cost.assumptions import step_assumptions
 from derive.notation import symbols as v
-from derive.plan.axes import AXES, broken, degrees, worded
+from derive.plan.axes import AXES, MOST_RANKS, MOST_STAGES, NAMED, broken, degrees, worded
 from derive.plan.search import search
 
 ZIGZAG = step_assumptions("notebook+zigzag")
@@ -179,3 +179,29 @@ def test_an_axis_is_one_row():
     assert "faster than tp=8 cp=1 pp=1 dp=8 virtual=5" in done.stdout
     assert '"virtual": 2,' in done.stdout
     assert "pp=16 virtual=2 is rejected: the layers do not split evenly" in done.stderr
+
+
+def test_the_wide_grid_has_every_divisor_and_power_up_to_its_most():
+    n = asked(assumptions=step_assumptions("default")).counts
+    for layers in range(1, 200):
+        stages = NAMED["pp"].values(n._replace(layers=layers))
+        assert stages == tuple(k for k in range(1, MOST_STAGES + 1) if layers % k == 0)
+    for node in range(1, 70):
+        powers = NAMED["tp"].values(n._replace(node=node))
+        assert powers == tuple(k for k in range(1, node + 1) if k & (k - 1) == 0)
+    assert NAMED["cp"].values(n) == tuple(k for k in range(1, MOST_RANKS + 1) if k & (k - 1) == 0)
+
+
+def test_zigzag_is_named_where_the_ranks_divide_the_tokens_and_their_halves_do_not():
+    n = asked("llama-3-8b", seq=8190, assumptions=ZIGZAG).counts
+    for seq in range(1, 60):
+        for ranks in range(2, 9):
+            told = NAMED["cp"].facts(n._replace(seq=seq), ranks)
+            assert ("zigzag" in told) == (seq % ranks == 0 and seq % (2 * ranks) > 0)
+            assert told.startswith(f"{seq} tokens, at least {n.least_chunk} a rank")
+
+
+def test_degrees_of_one_that_go_without_saying():
+    assert repr(degrees(tp=4)) == "tp=4 cp=1 pp=1"
+    assert repr(degrees(tp=4, dp=2, micro_batch=3)) == "tp=4 cp=1 pp=1 dp=2 b_seq=3"
+    assert repr(degrees(ep=2, virtual=1)) == "tp=1 cp=1 pp=1 ep=2"

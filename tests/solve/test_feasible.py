@@ -19,6 +19,7 @@ from derive.solve.feasible import (
     Feasible,
     dividing_below,
     feasible,
+    multiple_below,
     nearest_power_of_two,
     power_of_two_below,
 )
@@ -80,6 +81,22 @@ def test_the_best_split_of_a_pod() -> None:
     serial = feasible(fsdp_tensor, POD, V5P, LLAMA, values=CASE, form="large-n", overlap="serial")
     assert serial.best is not None
     assert round(float(serial.best.ratio), 3) == 1.011
+
+
+@pytest.mark.parametrize(("splits", "chips"), [("divisors", 48), ("powers_of_two", 50)])
+def test_of_two_best_splits_the_one_with_the_smaller_last_degree(splits: str, chips: int) -> None:
+    """B = F with one torus axis each: both terms are alpha/F for each way of X or Y, so that the
+    loads stay the same where the degrees change places."""
+    values = {"B": 28672, "M_X": 1, "M_Y": 1}
+    found = feasible(
+        fsdp_tensor, chips, V5P, LLAMA, splits=splits, values=values, form="large-n", C=10**12
+    )
+    for c in found.candidates:
+        most = max(degree for _, degree in c.degrees)
+        assert c.load == sp.Rational(10**12 * most, 18 * 10**10 * 28672)
+    best = min(found.candidates, key=lambda c: (max(c.degree(v.X), c.degree(v.Y)), c.degree(v.Y)))
+    assert found.best == best and best.degree(v.Y) < best.degree(v.X)
+    assert sum(c.load == best.load for c in found.candidates) == 2
 
 
 def test_the_default_is_the_exact_form() -> None:
@@ -227,6 +244,36 @@ def test_whole_numbers_at_the_edge_of_what_is_asked() -> None:
         at = Quantity(sp.Integer(24 * replicas), name="N")
         assert dividing_below(at, 8, 24).value == at.value
         assert power_of_two_below(Quantity(sp.Integer(replicas))).value == replicas
+
+
+def test_whole_multiples_and_divisors_by_trial_of_every_number() -> None:
+    for twelfths in range(1, 200, 7):
+        size = Quantity(sp.Rational(twelfths, 12), name="N")
+        for step in (1, 2, 3):
+            fitting = [n for n in range(0, 20, step) if n <= size.value]
+            assert multiple_below(size, step).value == max(fitting)
+            replicas = [n for n in fitting if n and 12 % (n // step) == 0]
+            if replicas:
+                assert dividing_below(size, 12, step).value == max(replicas)
+            else:
+                with pytest.raises(DeriveError, match=f"nothing of {step} and more divides 12"):
+                    dividing_below(size, 12, step)
+        if size.value >= 1:
+            assert power_of_two_below(size).value <= size.value < 2 * power_of_two_below(size).value
+            ratios = {n: max(n / size.value, size.value / n) for n in (1, 2, 4, 8, 16, 32)}
+            nearest = min(ratios, key=lambda n: (ratios[n], -n))
+            assert nearest_power_of_two(size).value == nearest
+        else:
+            for below in (power_of_two_below, nearest_power_of_two):
+                with pytest.raises(DeriveError, match="no power of two is at most"):
+                    below(size)
+
+
+def test_a_rounded_size_says_how() -> None:
+    assert multiple_below(Quantity(sp.Rational(15, 2)), 1).formula == "n rounded down"
+    assert multiple_below(Quantity(sp.Rational(15, 2)), 2).formula == (
+        "largest multiple of 2 not above n"
+    )
 
 
 def test_cut_axes_are_shared_and_their_times_add() -> None:

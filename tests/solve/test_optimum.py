@@ -10,11 +10,12 @@ import sympy as sp
 from loads_by_hand import SYMBOLS, ratios
 
 from derive.cost.assumptions import Assumptions
+from derive.cost.load import Load
 from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, layer, weight_reads
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
-from derive.solve.optimum import optimum
+from derive.solve.optimum import Balance, _at_best_split, optimum
 
 CASE = {"B": 4_194_304, "N": 8960, "M_X": 2, "M_Y": 1}
 V5P, LLAMA = chip("tpu-v5p"), model("llama-3-70b")
@@ -121,3 +122,61 @@ def test_it_shows_what_it_rests_on() -> None:
     assert text.startswith("X = 1,322 ways")
     assert "forward and backward taken together" in text
     assert "B = 4,194,304 tokens (given)" in text
+
+
+HALF = sp.Rational(1, 2)
+
+
+def at_best(*loads: Load) -> tuple[list[sp.Expr], tuple[Balance, ...]]:
+    left, splits = _at_best_split(loads, v.X)
+    return [load.total for load in left], splits
+
+
+@pytest.mark.parametrize("powers", list(product((HALF, 1, 2), (-HALF, -1, -2))), ids=str)
+@pytest.mark.parametrize("constant", [0, sp.Rational(1, 3)])
+def test_a_sum_is_least_where_it_says_and_as_large(
+    powers: tuple[sp.Rational, sp.Rational], constant: sp.Rational
+) -> None:
+    rising, falling = 5 * v.X ** powers[0], 3 * v.X ** powers[1]
+    both = ("forward", "backward")
+    load = Load((rising, falling, constant) if constant else (rising, falling), ("X", "Y"), both)
+    (value,), (split,) = at_best(load)
+    assert (split.passes, split.summed) == (("forward",), True)
+    here = load.total.xreplace({v.X: split.at})
+    assert abs(sp.N(here - value, 30)) < 1e-25
+    for off in (sp.Rational(999, 1000), sp.Rational(1001, 1000), HALF, 2):
+        assert load.total.xreplace({v.X: split.at * off}).evalf(30) > sp.N(value, 30)
+
+
+@pytest.mark.parametrize("powers", list(product((HALF, 1, 2), (-HALF, -1, -2))), ids=str)
+def test_a_pair_is_equal_where_it_says(powers: tuple[sp.Rational, sp.Rational]) -> None:
+    """And what does not have the symbol is left as it is."""
+    terms = (5 * v.X ** powers[0], 3 * v.X ** powers[1], v.B / v.F)
+    up, down, rest = (Load((term,), ("X",), ("forward",)) for term in terms)
+    (kept, value), (split,) = at_best(down, rest, up)
+    assert kept == rest.total and not split.summed
+    for load in (up, down):
+        assert abs(sp.N(load.total.xreplace({v.X: split.at}) - value, 30)) < 1e-25
+
+
+def test_a_pair_is_of_the_passes_that_both_have_or_else_of_either() -> None:
+    first, second = ("forward",), ("backward",)
+    for up, down, left, shown in (
+        (first + second, first + second, first + second, first),
+        (first + second, second, second, second),
+        (second, first, second + first, second + first),
+    ):
+        loads, (split,) = _at_best_split(
+            (Load((v.X,), ("X",), up), Load((v.B / v.X,), ("Y",), down)), v.X
+        )
+        assert [load.passes for load in loads] == [left] and split.passes == shown
+
+
+@pytest.mark.parametrize("power", [1, -1])
+def test_what_only_grows_or_only_falls_has_no_best(power: int) -> None:
+    word = "grows" if power > 0 else "falls"
+    terms = (2 * v.X**power, v.B * v.X**power)
+    with pytest.raises(NotClosedForm, match=f"no best X: every load {word} with it"):
+        at_best(*(Load((term,), ("X",)) for term in terms))
+    with pytest.raises(NotClosedForm, match=f"no best X: the sum only {word} with it"):
+        at_best(Load((*terms, v.B / v.F), ("X", "Y", "Z")))

@@ -41,6 +41,19 @@ def test_every_step_is_proved_and_the_last_is_the_models_own(assumptions):
     assert kinds == ["fits", "frees", "bound"] * stages + ["closed_form"]
 
 
+@pytest.mark.parametrize("assumptions", SETS, ids=lambda a: a.name)
+def test_the_words_say_what_is_held_and_by_whom(assumptions):
+    """The working set is held where a layer is recomputed; a chip with logits is in the last
+    stage, and without any the first is the fullest."""
+    made = recomputation(assumptions)
+    wholes = ["first stage", "last stage"] if "logits" in assumptions else ["fullest stage"]
+    fits = [step.words for step in made if step.kind == "fits"]
+    once = "working_set" in assumptions
+    for words, whole in zip(fits, wholes, strict=True):
+        assert whole in words and ("with a layer or more recomputed" in words) == once
+    assert made[-1].words.startswith("With the layer that is run again held") == once
+
+
 def drawn(draw):
     """Values of what the memory rests on, with a_1 > a_0."""
     n = {s: Fraction(draw.randint(1, 60), draw.randint(1, 6)) for s in (v.a_0, v.M_logits)}

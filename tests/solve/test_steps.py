@@ -204,6 +204,26 @@ def test_an_equal_form_that_an_author_prefers_is_proved() -> None:
     assert refused(computation.with_claim(sp.Le(v.T_math, computation.claim.rhs)))
 
 
+@pytest.mark.parametrize(
+    ("strategy", "asked", "assumed"),
+    [
+        (fsdp_tensor, v.B / v.N, {}), (fsdp_tensor, v.N, SERIAL), (fsdp_tensor, v.Y, CONCURRENT),
+        (fsdp, v.N, EXACT), (tensor_parallel, v.Y, {}),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)  # fmt: skip
+def test_a_bound_that_is_off_by_little_is_refused(
+    strategy: Strategy, asked: sp.Expr, assumed: Mapping[str, object]
+) -> None:
+    """With a split to choose, too, where no load need be one at the bound."""
+    last = derived(strategy, asked, assumed)[-1]
+    for off in (sp.Rational(3, 2000), -sp.Rational(3, 2000)):
+        for k, claim in enumerate(last.claims):
+            wrong = claim.func(claim.lhs, claim.rhs * (1 + off), evaluate=False)
+            claims = [*last.claims[:k], wrong, *last.claims[k + 1 :]]
+            assert refused(replace(last, claim=claims[0], also=tuple(claims[1:])))
+
+
 def said(step: Step) -> str:
     """The words of a step on one line."""
     return " ".join(step.words.split())

@@ -162,3 +162,14 @@ def test_a_share_of_bytes_is_not_taken_for_granted() -> None:
     for precision, size in BYTES.items():
         constants = Assumptions(precision=precision).elements
         assert (constants[v.fma], constants[v.e], constants[v.e_g]) == (2, size, size)
+
+
+def test_a_threshold_of_one_load_has_it_and_one_of_several_says_so() -> None:
+    found = threshold(fsdp_tensor, v.B / v.N)
+    at = {found.question.main: found.closed_form * v.N}
+    assert sp.simplify(found.load.xreplace(at).xreplace({v.alpha: v.C / v.W})) == 1
+    both = threshold(fsdp_tensor, v.Y)
+    with pytest.raises(DeriveError, match="has 2 loads; ask for .requirement"):
+        _ = both.load
+    with pytest.raises(DeriveError, match="is bounded on both sides; ask for .bounds"):
+        _ = both.direction

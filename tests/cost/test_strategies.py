@@ -1,4 +1,4 @@
-"""What a strategy says of itself: its assumptions, its units, and moves in the order of a program."""
+"""What a strategy says of itself: its name, assumptions and units, and its moves in their order."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import pytest
 
 from derive.cost.assumptions import DEFAULT, assume
 from derive.cost.program import Move, Moved, PassCost
-from derive.cost.strategies import STRATEGIES, Strategy, layer
+from derive.cost.strategies import STRATEGIES, Strategy, as_strategy, layer
+from derive.cost.strategies import strategy as named
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, UnitError
+from derive.notation.errors import DeriveError, UnitError, UnknownName
 
 EVERY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda one: one.name)
 UPDATED = layer("In[B_X, D] . W_in[D, F] . W_out[F, D] -> Out[B_X, D]", "D:X(optimizer)")
@@ -27,6 +28,18 @@ def test_it_states_what_it_has_and_no_more(strategy: Strategy) -> None:
             strategy.passes(assume(gated=True))
     nested = strategy.stated(assume(network="two-level"))["network"]
     assert ("inside a node" in nested) == (len(strategy.nested) > 1)
+
+
+@EVERY
+def test_it_is_found_by_its_name_in_any_spelling(strategy: Strategy) -> None:
+    for spelt in (strategy.name, strategy.name.upper(), strategy.name.replace("_", "-")):
+        assert named(spelt) is strategy
+    for other in ("x" + strategy.name, strategy.name + "s"):
+        with pytest.raises(UnknownName, match=f"did you mean .*{strategy.name}"):
+            named(other)
+    with pytest.raises(DeriveError, match=f"found the text '{strategy.name}'; write "):
+        as_strategy(strategy.name)
+    assert as_strategy(strategy) is strategy
 
 
 def test_a_mask_or_a_fused_kernel_of_one_line_among_others_is_stated() -> None:

@@ -13,7 +13,7 @@ from derive.facts import chip, chips, model, models
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity, number
-from derive.solve.values import check_values, fabric_of, facts_of, filled
+from derive.solve.values import SOURCE_OF_NOTEBOOK, check_values, fabric_of, facts_of, filled
 
 
 @pytest.mark.parametrize("name", models())
@@ -55,6 +55,18 @@ def test_the_notebook_reads_its_own_numbers_but_for_what_is_overridden() -> None
     other = number(Fraction(10**12), v.unit_of_symbol(v.M_hbm))
     changed = facts_of(None, chip("h100", override={"memory": other}), NOTEBOOK)
     assert changed[v.M_hbm].value == 10**12 and changed[v.C] == here[v.C]
+
+
+def test_the_notebook_has_its_own_count_of_parameters_where_it_gives_one() -> None:
+    own = {}
+    for name in models():
+        for fact in model(name).facts:
+            if fact.key.name == "published_parameters":
+                own |= {name: r.value for r in fact.readings if r.source == SOURCE_OF_NOTEBOOK}
+    assert own
+    for name in models():
+        counted = model(name).bindings()[v.P].value
+        assert facts_of(model(name), None, NOTEBOOK)[v.P].value == own.get(name, counted)
 
 
 def values(**given: object) -> dict[sp.Symbol, Quantity]:

@@ -111,12 +111,10 @@ def _restated(rule_name: str, literal_text: str, value: Exact) -> str:
     if written.kind == "fraction" or (rule_name == "exact" and number % written.step):
         return f"{number.numerator:,}" if number.denominator == 1 else str(number)
     count = _ROUNDINGS[_sided(rule_name, written)](number, written.step)
-    mantissa = re.match(r"[+\-−]?([0-9,]*)\.?([0-9]*)", written.digits)
-    whole, part = mantissa.groups() if mantissa else ("", "")
+    _, whole, part, tail = re.split(r"^[+\-−]?([0-9,]*)\.?([0-9]*)", written.digits, maxsplit=1)
     digits = fixed(abs(count), -len(part))
     if "," in whole or len(whole) < 4:
         digits = grouped(digits)
-    tail = written.digits[mantissa.end() :] if mantissa else ""
     return _swapped(written, ("\u2212" if count < 0 else "") + digits + tail)
 
 

@@ -101,11 +101,7 @@ class TwoLevels:
             inside, out = near / n * inside / n, out / n
         else:
             inside, out = (TRAVERSALS[move.collective] * x for x in (inside, out / near))
-        times = {
-            NODE: move.array_bytes * inside / v.W_node,
-            CARDS: move.array_bytes * out / v.W_dcn,
-        }
-        return {link: time for link, time in times.items() if time != 0}
+        return {NODE: move.array_bytes * inside / v.W_node, CARDS: move.array_bytes * out / v.W_dcn}
 
     def near(self, axes: tuple[str, ...]) -> sp.Expr:
         """The chips of a group over `axes` that one node holds."""

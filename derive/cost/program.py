@@ -116,8 +116,6 @@ class Pair:
     @property
     def flops(self) -> sp.Expr:
         """What one device computes: two FLOP (one multiply-add) per element of the product."""
-        if not self.share:
-            return sp.S.Zero
         return fma * self.share * sp.Mul(*(find(d) / degree(axes) for d, axes in self.roles))
 
 

@@ -105,3 +105,18 @@ def test_a_hedge_is_never_untrue(rule: str, hedge: str, text: str, value: Fracti
         side = {"exactly": stated == value, "under": value < stated, "over": value > stated}
         upper = hedge in ("at most", "nearly", "up to")
         assert side.get(hedge, value <= stated if upper else value >= stated)
+
+
+@pytest.mark.parametrize("rule", ["round", "times"])
+def test_a_bound_is_the_next_number_on_its_side(rule: str) -> None:
+    """At the author's digits, and not the nearest, which may be on the other side."""
+    for digits, step in (("2", Q(1)), ("2.3", Q(1, 10)), ("2.0", Q(1, 10))):
+        stated = Q(digits)
+        for tenths in range(-12, 13):
+            value = stated + tenths * step / 10
+            above, below = stated - step < value <= stated, stated <= value < stated + step
+            for unit in ("", "x") if rule == "times" else ("",):
+                assert holds(rule, f"at most {digits}{unit}", value) == above
+                assert holds(rule, f"at least {digits}{unit}", value) == below
+                assert holds(rule, f"under {digits}{unit}", value) == (above and value != stated)
+                assert holds(rule, f"over {digits}{unit}", value) == (below and value != stated)

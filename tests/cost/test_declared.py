@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from derive.cost import stage
-from derive.cost.program import Move
+from derive.cost.program import TRAVERSALS, Move
 from derive.cost.strategies import STRATEGIES
 from derive.notation import symbols as v
 
@@ -69,6 +69,15 @@ def test_weights_that_are_read_for_each_batch() -> None:
     assert number(forward.flops) == flops(B)[0]
     weight = np.empty((D, F), np.float16).nbytes
     assert sent(forward.moves) == [("load", "W_in", weight), ("load", "W_out", weight)]
+
+
+def test_every_move_passes_its_array_once_but_an_all_reduce() -> None:
+    for collective, times in TRAVERSALS.items():
+        move = Move(collective, "In", ("X",), v.e * v.B * v.D, critical=True)
+        passed = [move.array_bytes]  # a reduction is a scatter of sums; to have them all, a gather
+        if collective == "all_reduce":
+            passed.append(move.array_bytes)
+        assert move.bytes == times * move.array_bytes == sp.Add(*passed)
 
 
 def test_a_training_run() -> None:

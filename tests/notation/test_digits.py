@@ -46,6 +46,21 @@ def test_the_most_digits_and_the_largest_exponent() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["", "/", "1/", "/2", "1/x", "1/2x", "x/2", "1x/2", "1x", "1 /2", "1/ 2", "1/2/3", "nan"],
+)
+def test_what_is_no_number_is_refused_and_read_no_further(text: str) -> None:
+    with pytest.raises(DeriveError, match="expected a number, found"):
+        exact(text)
+
+
+def test_a_fraction_is_one_number_over_another() -> None:
+    assert exact(" 1/3 ") == Q(1, 3) and exact("-1.5/-3e1") == Q(1, 20)
+    with pytest.raises(DeriveError, match="a division by zero"):
+        exact("1/0")
+
+
+@pytest.mark.parametrize(
     ("text", "step", "widest"),
     [
         ("120", 1, 10), ("1,200", 1, 100), ("120.0", Q(1, 10), Q(1, 10)), ("0", 1, 1),

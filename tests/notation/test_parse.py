@@ -305,3 +305,44 @@ def test_a_bare_share_is_a_value() -> None:
     for text in ("1/0", "0/3", "1/2/3", "1/2 GB"):
         with pytest.raises(DeriveError):
             quantity(text, one)
+
+
+def at_the_end(inside: str, beyond: str, message: str) -> None:
+    """The one is read; the other, the least that is more, is refused."""
+    assert expression(inside) is not None
+    with pytest.raises(DeriveError, match=message):
+        expression(beyond)
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_each_limit_of_an_expression_is_the_last_that_is_read(sign: str) -> None:
+    at_the_end(f"{sign}B".ljust(500), f"{sign}B".ljust(501), "501 characters, the limit is 500")
+    deep = [f"{'(' * depth}{sign}B{')' * depth}" for depth in (29, 30)]  # the whole is a level
+    at_the_end(*deep, "nested deeper than 30")
+    at_the_end(f"B**({sign}100)", f"B**({sign}101)", "up to 100")
+    at_the_end(f"B**({sign}1/12)", f"B**({sign}1/13)", "a root up to 12")
+    at_the_end(f"2**({sign}99)*2**({sign}99)", f"{sign}{'*'.join(['2**100'] * 11)}", "1000 bits")
+    twelve, thirteen = (", ".join(f"{k}*B" for k in range(count)) for count in (12, 13))
+    at_the_end(f"{sign}max({twelve})", f"{sign}max({thirteen})", "more than 12 things compared")
+    two = [f"{sign}max(B, C, D, F, N, P) + min({some})" for some in ("B, C, D, F, N, P", twelve)]
+    at_the_end(*two, "more than 12 things compared")
+
+
+def test_a_number_of_a_thousand_bits_is_read_and_one_more_is_not() -> None:
+    """Those of both sides of a fraction are counted, and a whole number is over one."""
+    most = "*".join(["2**90"] * 11)  # 990 zeros after a one
+    for bits in (998, 999, 1000):
+        text = f"{most}*{2 ** (bits - 991)}"
+        for whole in (text, f"B*1/({text})", f"1/({text})"):
+            if bits < 1000:
+                value = expression(whole)
+                assert value.subs(B, 1) in (2 ** (bits - 1), sp.Rational(1, 2 ** (bits - 1)))
+            else:
+                with pytest.raises(DeriveError, match="more than 1000 bits"):
+                    expression(whole)
+
+
+def test_the_longest_value_is_read() -> None:
+    assert quantity("4 tokens".ljust(200), token).value == 4
+    with pytest.raises(DeriveError, match="a value of 201 characters, the limit is 200"):
+        quantity("4 tokens".ljust(201), token)

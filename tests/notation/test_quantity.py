@@ -7,7 +7,7 @@ import sympy as sp
 
 from derive.notation.errors import DeriveError, UnitError
 from derive.notation.quantity import Quantity, check_label, evaluated, number
-from derive.notation.symbols import B, C, D, F, W, X, alpha, e
+from derive.notation.symbols import B, C, D, F, N, W, X, alpha, e
 from derive.notation.units import byte, chip, flop, one, second, sequence, token
 
 PEAK = number("4.59e14", flop / second, "C", owner="tpu-v5p", source="SB5", status="published")
@@ -111,3 +111,26 @@ def test_quantities_are_values() -> None:
     with pytest.raises(AttributeError):
         PEAK.value = sp.Integer(1)  # type: ignore[misc]
     assert float(PEAK) == 4.59e14
+
+
+def test_a_sum_among_the_factors_folds_to_its_unit() -> None:
+    """To no labels, which only a product of powers of symbols has."""
+    values = {C: PEAK, W: LINK, B: number(6, token), N: number(2, chip)}
+    for expr, unit in (
+        (C / (W + 2 * W), flop / byte), ((C + C) ** 2 / W**2, (flop / byte) ** 2), (C**2 / W**2,
+        (flop / byte) ** 2), (2 ** sp.Integer(3) * C / W, flop / byte),
+    ):  # fmt: skip
+        found = evaluated(expr, values)
+        assert found.unit.dimension == unit
+        assert found.value == expr.xreplace({C: PEAK.value, W: LINK.value})
+    assert evaluated(B / N, values).unit == token / chip
+    root = evaluated(sp.sqrt(C * W), values).unit
+    assert root * root == (flop / second) * (byte / second)
+
+
+def test_what_comes_in_is_named_once_each_in_order() -> None:
+    for made in (PEAK * LINK, PEAK / LINK):
+        assert made.inputs == (("C", PEAK), ("W", LINK))
+    same = number(2, token, "B", owner="mine") + number(3, token, "B")
+    assert [name for name, _ in same.inputs] == ["B[mine]", "B[2]"]
+    assert same.formula == "B[mine] + B[2]"

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 from rings import busiest, shared_ring
 
-from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, pipeline, tensor_parallel
+from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, layer, pipeline, tensor_parallel
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
@@ -371,7 +371,8 @@ def test_what_is_refused(chips: object, more: Mapping[str, object], message: str
 
 
 def test_strategies_without_a_mesh_to_split() -> None:
-    for strategy in (cross_pod,):
+    three = layer("In[B_X, D_Y] . W_in[D_X, F_YZ] . W_out[F_YZ, D_X] -> Out[B_X, D_Y]")
+    for strategy in (cross_pod, three):
         with pytest.raises(DeriveError, match="no mesh"):
             feasible(strategy, 64, V5P)
     assert feasible(pipeline, 8, V5P, LLAMA, B=1).compute_bound

@@ -159,6 +159,16 @@ def test_a_pair_is_equal_where_it_says(powers: tuple[sp.Rational, sp.Rational]) 
         assert abs(sp.N(load.total.xreplace({v.X: split.at}) - value, 30)) < 1e-25
 
 
+def test_sums_that_compete_have_no_readable_best() -> None:
+    terms = (2 * v.X, v.B / v.X)
+    both = Load(terms, ("X", "Y"), ("forward",))
+    for other in (both, Load(terms[:1], ("X",), ("forward",))):
+        with pytest.raises(NotClosedForm, match="several sums compete for the best X"):
+            at_best(both, other)
+    left, splits = at_best(both, Load((v.B / v.F,), ("Z",), ("forward",)))
+    assert left[0] == v.B / v.F and len(splits) == 1
+
+
 def test_a_pair_is_of_the_passes_that_both_have_or_else_of_either() -> None:
     first, second = ("forward",), ("backward",)
     for up, down, left, shown in (

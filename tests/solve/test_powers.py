@@ -13,7 +13,7 @@ from derive.solve.powers import coefficients, solved, turned
 
 Q = sp.Rational
 A, B, C, SYMBOL = v.D, v.F, v.B, v.X
-HALVES = [Q(k, 2) for k in (1, 2, 5, 8)]
+HALVES = [Q(1, 2), Q(1), Q(4)]
 
 
 def holds(load: sp.Expr, at: sp.Expr, given: dict[sp.Symbol, sp.Expr]) -> bool:
@@ -33,7 +33,7 @@ def test_one_power_and_a_constant(power: sp.Rational, constant: bool) -> None:
         provided = all(relation.xreplace(given) for relation in found.provided)
         assert provided == (c < 1)
         near = end.xreplace(given) if provided else Q(1)
-        for factor in (Q(1, 10**6), Q(1, 2), Q(999, 1000), Q(1), Q(1001, 1000), Q(2), Q(10**6)):
+        for factor in (Q(1, 10**6), Q(999, 1000), Q(1), Q(1001, 1000), Q(10**6)):
             inside = factor <= 1 if power > 0 else factor >= 1
             assert holds(load, near * factor, given) == (provided and inside)
     assert bool(found.provided) == constant

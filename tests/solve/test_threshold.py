@@ -169,7 +169,7 @@ def test_a_threshold_of_one_load_has_it_and_one_of_several_says_so() -> None:
     at = {found.question.main: found.closed_form * v.N}
     assert sp.simplify(found.load.xreplace(at).xreplace({v.alpha: v.C / v.W})) == 1
     both = threshold(fsdp_tensor, v.Y)
-    with pytest.raises(DeriveError, match=r"has 2 loads; ask for .requirement"):
+    with pytest.raises(DeriveError, match="has 2 loads; ask for"):
         _ = both.load
-    with pytest.raises(DeriveError, match=r"is bounded on both sides; ask for .bounds"):
+    with pytest.raises(DeriveError, match="is bounded on both sides; ask for"):
         _ = both.direction

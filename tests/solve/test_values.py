@@ -1,0 +1,123 @@
+"""What facts say of a step, and what follows from values by definition."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import sympy as sp
+
+from derive.cost.assumptions import DEFAULT, NOTEBOOK
+from derive.cost.load import Requirement
+from derive.facts import chip, chips, model, models
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
+from derive.notation.quantity import Quantity, number
+from derive.solve.values import SOURCE_OF_NOTEBOOK, check_values, fabric_of, facts_of, filled
+
+
+@pytest.mark.parametrize("name", models())
+def test_a_model_says_what_its_shape_is(name: str) -> None:
+    one = model(name)
+    for under in (DEFAULT, NOTEBOOK):
+        known = facts_of(one, None, under)
+        assert (known[v.n_V].value, known[v.n_F].value) == (
+            one.tables, one.feed_forward_matrices,
+        )  # fmt: skip
+        for symbol in (v.D, v.L, v.F, v.V, v.K, v.G, v.H):
+            assert known[symbol] == one.bindings()[symbol]
+        assert {s: known[s].value for s in under.constants} == under.constants
+    assert facts_of(one, None, DEFAULT)[v.P] == one.bindings()[v.P]
+
+
+@pytest.mark.parametrize("name", chips())
+def test_a_pod_of_a_torus_stands_for_a_node(name: str) -> None:
+    one = chip(name)
+    known = facts_of(None, one, DEFAULT)
+    torus = one.has("ici_axis") and not one.has("scaleup")
+    assert (fabric_of(one) == "torus") == torus
+    if torus:
+        assert known[v.W_node].value == one.quantity("ici_axis").value
+        assert (v.n_node in known) == one.has("pod_chips")
+    else:
+        assert known[v.W_node] == one.bindings()[v.W_node]
+    for symbol in (v.C, v.M_hbm):
+        assert known[symbol] == one.bindings()[symbol]
+
+
+def test_the_notebook_reads_its_own_numbers_but_for_what_is_overridden() -> None:
+    own = chip("h100", profile="notebook")
+    here = facts_of(None, chip("h100"), NOTEBOOK)
+    by_profile = facts_of(None, own, DEFAULT)
+    for symbol in (v.C, v.M_hbm, v.W_node, v.W_dcn, v.n_node):
+        assert here[symbol].value == by_profile[symbol].value
+    assert here[v.C].value == own.quantity("bf16").value  # and not the rate of another precision
+    other = number(Fraction(10**12), v.unit_of_symbol(v.M_hbm))
+    changed = facts_of(None, chip("h100", override={"memory": other}), NOTEBOOK)
+    assert changed[v.M_hbm].value == 10**12 and changed[v.C] == here[v.C]
+
+
+def test_the_notebook_has_its_own_count_of_parameters_where_it_gives_one() -> None:
+    own = {}
+    for name in models():
+        for fact in model(name).facts:
+            if fact.key.name == "published_parameters":
+                stated = [r.value for r in fact.readings if r.source == SOURCE_OF_NOTEBOOK]
+                if stated:
+                    (own[name],) = stated
+    assert own
+    for name in models():
+        counted = model(name).bindings()[v.P].value
+        assert facts_of(model(name), None, NOTEBOOK)[v.P].value == own.get(name, counted)
+
+
+def values(**given: object) -> dict[sp.Symbol, Quantity]:
+    return {
+        v.find(k): number(x, v.unit_of_symbol(v.find(k)), k)  # type: ignore[arg-type]
+        for k, x in given.items()
+    }
+
+
+def test_shares_are_at_most_one_and_counts_are_whole() -> None:
+    for share in (Fraction(1, 10**9), Fraction(1, 2), 1):
+        check_values(values(eta=share, mu=share, x_dp=share))
+    for wrong in (Fraction(1001, 1000), 2):
+        with pytest.raises(DeriveError, match=r"eta .*expected at most 1"):
+            check_values(values(eta=wrong))
+    check_values(values(L=3, T_min=1))
+    for name in ("D", "F", "H", "K", "G", "L", "V", "n_node", "n_V", "n_F", "T_min"):
+        with pytest.raises(DeriveError, match=rf"{name} \(.*expected a whole number, found 7/2"):
+            check_values(values(**{name: Fraction(7, 2)}))
+
+
+def required(*definitions: tuple[sp.Symbol, sp.Expr], inside: sp.Symbol | None) -> Requirement:
+    return Requirement("r", "holds", (), DEFAULT, definitions=definitions, inside_node=inside)
+
+
+@pytest.mark.parametrize("link", [v.W_tp, None])
+def test_what_is_defined_by_what_is_asked_is_missing_but_for_the_link_in_a_node(
+    link: sp.Symbol | None,
+) -> None:
+    """That is taken for a group of one, where all else that it follows from has a value."""
+    need = required((v.W_tp, v.W_node / v.tp), (v.L_p, v.L / v.pp), inside=link)
+    given = values(W_node=12, L=8, pp=2, tp=3)
+    found = filled((v.W_tp, v.L_p), need, None, given)
+    assert (found.values[v.W_tp].value, found.values[v.L_p].value) == (4, 4)
+    assert found.missing == () and found.inside_node is None
+    found = filled((v.W_tp, v.L_p), need, v.tp, given)
+    assert found.inside_node == link and found.values[v.L_p].value == 4
+    assert found.missing == (() if link else (v.W_tp,))
+    assert not link or found.values[v.W_tp].value == 12
+    found = filled((v.W_tp, v.L_p), need, v.tp, values(pp=2))
+    assert found.missing == tuple(sorted((v.W_tp, v.L), key=v.rank)) and found.inside_node is None
+    with pytest.raises(DeriveError, match="no value for "):
+        found.checked()
+    found = filled((v.L_p,), need, v.pp, given)  # another link than the one inside a node
+    assert found.missing == (v.L_p,) and found.inside_node is None
+
+
+def test_what_follows_from_what_follows() -> None:
+    need = required((v.L_p, v.L / v.pp), (v.L_r, v.L_p - 1), inside=None)
+    found = filled((v.L_r, v.alpha), need, None, values(L=8, pp=2, C=100, W=20))
+    assert (found.values[v.L_r].value, found.values[v.alpha].value) == (3, 5)
+    assert found.checked() == found.values

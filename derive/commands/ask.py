@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +10,7 @@ from typing import Any
 
 import sympy as sp
 
-from derive.commands.inputs import (
-    OPTIONS,
-    assumptions_of,
-    check_mesh,
-    givers_of,
-    set_values,
-    subject_of,
-    values_of,
-)
+from derive.commands.inputs import OPTIONS, assumptions_of, givers_of, set_values, subject_of
 from derive.cost.assumptions import Assumptions, step_assumptions
 from derive.cost.limits import Limit
 from derive.cost.strategies import Strategy
@@ -32,12 +23,12 @@ from derive.notation.read import ratio
 from derive.solve.answer import Answer, Bounded, tree_lines
 from derive.solve.derivation import Step, derived, prove
 from derive.solve.derivation import steps as steps_to
-from derive.solve.feasible import Candidate, Feasible, feasible
+from derive.solve.feasible import LARGEST, Candidate, Feasible, feasible
 from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
-from derive.solve.question import STATE, question
+from derive.solve.question import STATE, given_axes, question
 from derive.solve.threshold import Threshold, threshold
-from derive.solve.values import Giver, value_of
+from derive.solve.values import Giver, whole
 
 
 @dataclass(frozen=True)
@@ -50,12 +41,6 @@ class Asked:
     givers: tuple[Giver, ...]
     values: dict[str, Quantity]
     latex: bool  # whether TeX is asked for, which a long formula has none of
-
-    @property
-    def fixed(self) -> tuple[sp.Symbol, ...]:
-        """Mesh axes that were given a value, and so are held rather than chosen."""
-        symbols = self.expr.free_symbols
-        return tuple(s for s in _mesh(self.subject) if s.name in self.values and s not in symbols)
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
@@ -71,7 +56,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         data, lines = _best(asked, options)
     else:
         data, lines = _bounds(asked, options)
-    notes = _notes(asked, data)
+    notes = _notes(asked)
     data["notes"] = [*data.get("notes", ()), *notes]
     return data, "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
@@ -102,23 +87,22 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
         # The chip is read as the notebook reads it where its assumptions are taken.
         if under.profile and "profile" not in getattr(options, "given", ()):
             options = Namespace(**{**vars(options), "profile": under.profile})
-        typed = {symbol.name: value for symbol, value in set_values(options.set).items()}
-        return Asked(subject, expr, under, givers_of(options), typed, options.json)
+        return Asked(
+            subject, expr, under, givers_of(options), set_values(options.set), options.json
+        )
     under = assumptions_of(options)
     if options.feasible is not None and options.form is None:
         under = replace(under, form="exact")
     expr = ratio(options.question)
-    values = values_of(options.set, under)
-    asked = Asked(subject, expr, under, givers_of(options), values, options.json)
-    if options.feasible is None:
-        check_mesh(subject, asked.values)
-    return asked
+    values = set_values(options.set)
+    return Asked(subject, expr, under, givers_of(options), values, options.json)
 
 
 # The three answers.
 def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     try:
-        general = threshold(asked.subject, asked.expr, asked.assumptions, fixed=asked.fixed)
+        fixed = given_axes(asked.subject, asked.expr, asked.values)
+        general = threshold(asked.subject, asked.expr, asked.assumptions, fixed=fixed)
         closed = general.suited(*asked.givers, **asked.values)
     except NotClosedForm as error:
         return _numerical(asked, error)
@@ -223,9 +207,6 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     symbol = asked.expr
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
-    held = [s.name for s in _mesh(asked.subject) if s.name in asked.values]
-    if held:
-        raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {held[0]}")
     best = optimum(asked.subject, symbol, asked.assumptions)
     best = best.suited(*asked.givers, **asked.values)
     steps = _steps_to_split(best) if options.steps or options.json else []
@@ -268,7 +249,6 @@ def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list
             *asked.givers,
             assumptions=asked.assumptions,
             values=asked.values,
-            fixed=asked.fixed,
         )
     except NotClosedForm as why:
         raise NotClosedForm(f"{error}; {why}") from None
@@ -328,18 +308,16 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
 
     `value` is the degree of the axis asked for at the best split, null where none is compute-bound.
     """
-    _check_splits(asked, splits)
+    _check_splits(asked)
     if "N" not in asked.values:
         raise DeriveError("--feasible needs the chips of the slice: --set N=8960")
-    chips = value_of(v.N, asked.values["N"]).value
-    if not chips.is_Integer:
-        raise DeriveError(f"N: expected a whole number of chips, found {chips}")
+    chips = whole(asked.values["N"], v.N, "N", LARGEST)
     result = feasible(
         asked.subject,
-        int(chips),
+        chips,
         *asked.givers,
         splits=splits,
-        shape=_shape(asked.givers, int(chips)) if splits == "torus" else None,
+        shape=_shape(asked.givers, chips) if splits == "torus" else None,
         assumptions=asked.assumptions,
         values={name: value for name, value in asked.values.items() if name != "N"},
     )
@@ -359,13 +337,14 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
         "splits": [_candidate(c) for c in result.candidates],
         "compute_bound": len(result.compute_bound),
         "best": _candidate(best) if best else None,
+        "notes": list(result.notes),
         "assumptions": dict(result.requirement.described),
         "steps": [],
     }
     return data, [str(result), _best_mesh(result)]
 
 
-def _check_splits(asked: Asked, splits: str) -> None:
+def _check_splits(asked: Asked) -> None:
     mesh = _mesh(asked.subject)
     strange = [
         s.name
@@ -378,11 +357,6 @@ def _check_splits(asked: Asked, splits: str) -> None:
             f"--feasible: {asked.subject.name} has no mesh axis {strange[0]}; "
             f"ask for {axes or 'another strategy'}"
         )
-    chosen = [axis.name for axis in mesh]
-    chosen += [f"M_{name}" for name in chosen if splits == "torus"]
-    given = [name for name in chosen if name in asked.values]
-    if given:
-        raise DeriveError(f"--feasible {splits} chooses {given[0]}; leave out --set {given[0]}")
 
 
 def _best_mesh(result: Feasible) -> str:
@@ -464,8 +438,8 @@ def input_rows(*quantities: Quantity) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _notes(asked: Asked, data: dict[str, Any]) -> list[str]:
-    """What the answer's own lines do not say: a gated model, values that play no part."""
+def _notes(asked: Asked) -> list[str]:
+    """What the answer's own lines do not say: a gated model."""
     notes = []
     plain_layer = (
         isinstance(asked.subject, Strategy)
@@ -476,13 +450,4 @@ def _notes(asked: Asked, data: dict[str, Any]) -> list[str]:
     for giver in asked.givers:
         if plain_layer and isinstance(giver, Model) and giver.gated:
             notes.append(f"{giver.name} has three matrices per layer; --gated counts them")
-    rows = data.get("inputs")
-    if rows:
-        conditions = " ".join(data.get("provided", ()))
-        used = {row["symbol"] for row in rows} | set(re.findall(r"[A-Za-z_]+", conditions))
-        if data["notes"]:  # the answers of other networks are told there
-            used |= {"W_dcn", "n_node"}
-        notes += [
-            f"{name} plays no part in this answer" for name in asked.values if name not in used
-        ]
     return notes

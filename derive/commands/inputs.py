@@ -16,7 +16,6 @@ from derive.cost.limits import LIMITS, Limit
 from derive.cost.strategies import STRATEGIES, Strategy, layer, strategy
 from derive.cost.transformer import BLOCKS
 from derive.facts import Catalogue, Chip, Model, chip, load_file, model, shipped
-from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
@@ -31,7 +30,6 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
         "network": "--network",
     }
 )  # fmt: skip
-BINDS = {"e": "--precision", "s_P": "--precision", "e_g": "--gradients"}
 
 
 def path_of(text: str, what: str) -> Path:
@@ -62,9 +60,10 @@ def givers_of(options: Namespace) -> tuple[Chip | Model, ...]:
     return tuple(named)
 
 
-def set_values(assignments: Iterable[str] | None) -> dict[sp.Symbol, Quantity]:
-    """What `--set NAME=VALUE` options give, by symbol; raises DeriveError naming the option."""
-    values: dict[sp.Symbol, Quantity] = {}
+def set_values(assignments: Iterable[str] | None) -> dict[str, Quantity]:
+    """What `--set NAME=VALUE` options give, by the symbol's name; raises DeriveError naming the
+    option, for a name given twice too."""
+    values: dict[str, Quantity] = {}
     for text in assignments or ():
         if text.count("=") > 1:
             raise DeriveError(f"--set: expected one NAME=VALUE, found {quoted(text)}")
@@ -72,9 +71,9 @@ def set_values(assignments: Iterable[str] | None) -> dict[sp.Symbol, Quantity]:
             symbol, quantity = assignment(text)
         except DeriveError as error:
             raise type(error)(f"--set: {error}") from None
-        if symbol in values:
+        if symbol.name in values:
             raise DeriveError(f"--set {symbol} is given twice, the second time {quoted(text)}")
-        values[symbol] = quantity
+        values[symbol.name] = quantity
     return values
 
 
@@ -110,54 +109,6 @@ def assumptions_of(options: Namespace) -> Assumptions:
     """The assumptions that the options state; those left out keep their defaults."""
     names = (*OPTIONS, "form")
     return assume(**{n: x for n in names if (x := getattr(options, n, None)) is not None})
-
-
-def values_of(assignments: Iterable[str] | None, assumptions: Assumptions) -> dict[str, Quantity]:
-    """NAME=VALUE pairs as quantities by symbol name.
-
-    Raises DeriveError for a name given twice, for one that an assumption binds, and for alpha that
-    is not the C/W given beside it.
-    """
-    values: dict[str, Quantity] = {}
-    for symbol, quantity in set_values(assignments).items():
-        if symbol in assumptions.elements:
-            raise _bound(symbol, assumptions)
-        values[str(symbol.name)] = quantity
-    if {"alpha", "C", "W"} <= set(values):
-        intensity = values["C"].value / values["W"].value
-        if values["alpha"].value != intensity:
-            told = f"alpha is C/W = {shown(intensity, v.unit_of_symbol(v.alpha))}"
-            raise DeriveError(f"--set alpha contradicts C and W: {told}")
-    return values
-
-
-def _bound(symbol: sp.Symbol, assumptions: Assumptions) -> DeriveError:
-    name = str(symbol.name)
-    given = f"--set {name}: {v.meaning(symbol).gloss}"
-    if name not in BINDS:
-        return DeriveError(f"{given}, is {assumptions.elements[symbol]} and cannot be set")
-    option = BINDS[name]
-    way = "use --precision any to set it" if option == "--precision" else f"use {option}"
-    return DeriveError(
-        f"{given}, follows from {option} ({getattr(assumptions, option[2:])}); {way}"
-    )
-
-
-def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
-    """Raise DeriveError for a degree that is not whole, and where the chips N that were given are
-    not the product of the mesh axes."""
-    known = {s: values[s.name].value for s in whose.mesh if s.name in values}
-    for axis, degree in known.items():
-        if not degree.is_Integer:
-            raise DeriveError(f"--set {axis}: expected a whole number of devices, found {degree}")
-    if v.N in whose.chips.free_symbols or "N" not in values or not known:
-        return
-    product, chips = sp.Mul(*known.values()), values["N"].value
-    typed = " and ".join(f"{s} = {value}" for s, value in known.items())
-    if len(known) == len(whose.mesh) and product != chips:
-        raise DeriveError(f"--set N = {chips} contradicts {typed}: they make {product} chips")
-    if product > chips:
-        raise DeriveError(f"--set N = {chips} contradicts {typed}: more than the chips")
 
 
 def check_division(laid_out: Block, values: Mapping[str, Quantity]) -> None:

@@ -13,11 +13,11 @@ import sympy as sp
 from derive.commands.inputs import (
     assumptions_of,
     check_division,
-    check_mesh,
     givers_of,
+    set_values,
     strategy_of,
-    values_of,
 )
+from derive.cost.load import Requirement
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
 from derive.notation import symbols as v
@@ -25,7 +25,7 @@ from derive.notation import tex
 from derive.notation.text import aligned
 from derive.solve.links import suited
 from derive.solve.question import question
-from derive.solve.values import given_facts, typed_values
+from derive.solve.values import ONES, Filled, values_for
 
 STATED = ("keep", "gated", "precision", "gradients", "causal", "kernels")
 Plain = Callable[[sp.Expr], Any]
@@ -40,9 +40,11 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """
     assumptions = assumptions_of(options)
     strategy = strategy_of(options.sharding, options)
-    values, givers = values_of(options.set, assumptions), givers_of(options)
-    given = {**given_facts(givers, assumptions), **typed_values(values)}
-    check_mesh(strategy, values)
+    values, givers = set_values(options.set), givers_of(options)
+    whose = Requirement(strategy.name, "", (), assumptions, strategy.mesh, strategy.chips)
+    given = values_for(whose, givers, values)
+    if options.chip is None:  # without a torus axis none is assumed
+        given = {s: q for s, q in given.items() if s not in ONES or s.name in values}
     known: dict[sp.Symbol, sp.Expr] = {
         **assumptions.elements,
         v.e_32: assumptions.constants[v.e_32],
@@ -51,7 +53,10 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if v.T in known:  # a sequence's own keys
         known.setdefault(v.U, known[v.T])
 
+    used: set[sp.Symbol] = set()
+
     def plain(expr: sp.Expr) -> Any:
+        used.update(expr.free_symbols)
         bound = expr.xreplace(known)
         if bound.free_symbols:
             return tex.text(bound)
@@ -59,7 +64,6 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
 
     network = None
     if options.chip is not None:
-        known |= {symbol: sp.S.One for symbol in (v.M_X, v.M_Y, v.M_Z) if symbol not in known}
         assumptions = suited(strategy, question(v.C), assumptions, givers, values)
         if assumptions.network == "chip":
             assumptions = replace(assumptions, network="torus")
@@ -78,6 +82,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     data["assumptions"] = {
         n: told for n, told in strategy.stated(assumptions).items() if n in stated
     }
+    data["notes"] = list(Filled({}, (), frozenset(used)).idle(values))
     return data, _table(data)
 
 
@@ -157,6 +162,7 @@ def _table(data: dict[str, Any]) -> str:
     if "parameters" in data:
         lines += [f"parameters: {', '.join(data['parameters']) or 'none'}"]
     lines += ["", "assumptions:", *(f"  {k}: {t}" for k, t in data["assumptions"].items())]
+    lines += [f"note: {note}" for note in data["notes"]]
     return "\n".join(line.rstrip() for line in lines)
 
 

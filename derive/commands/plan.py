@@ -32,9 +32,7 @@ from derive.solve.evaluate import as_float
 TOP_OF_STYLE: Mapping[str, int] = MappingProxyType({"table": report.TOP, "notebook": 3})
 STYLES = tuple(TOP_OF_STYLE)
 NOTHING_FITS = 1
-OPTIONS: Mapping[sp.Symbol, str] = MappingProxyType(
-    {v.N: "--cards", v.T: "--seq", v.B_seq: "--batch"}
-)
+OPTIONS: Mapping[str, str] = MappingProxyType({"N": "--cards", "T": "--seq", "B_seq": "--batch"})
 Wanted = dict[str, int]  # degrees by the names of their axes
 
 
@@ -114,7 +112,7 @@ def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
         assumptions=assumptions,
         values=values,
     )
-    if v.P in values:
+    if "P" in values:
         check_parameters(chosen, asked)
     return asked, known
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Rational, Real
 from typing import TypeAlias
 
 import sympy as sp
@@ -85,11 +87,18 @@ def numeral(text: str) -> Numeral | None:
     return Numeral(sign * digits * step, step, step * 10**zeros, match[0])
 
 
-def exact(text: str) -> Fraction:
-    """The fraction that `text` writes: "2,550", "1.8e11", "-0.5" or "1/3".
+def exact(value: object) -> Fraction:
+    """The fraction that a text writes ("2,550", "1.8e11", "-0.5" or "1/3") or that a number of
+    Python, NumPy or SymPy is; of a float the decimal number that was typed, not its binary
+    neighbour.
 
     Raises DeriveError where it is no number, NaN and infinity included.
     """
+    if isinstance(value, Rational) and not isinstance(value, bool):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if not isinstance(value, (str, Real, Decimal)) or isinstance(value, bool):
+        raise DeriveError(f"expected a number, found {quoted(value)}")
+    text = str(value)
     top, slash, bottom = text.strip().partition("/")
     above, below = numeral(top), numeral(bottom) if slash else None
     if above is None or above.text != top or (slash and (below is None or below.text != bottom)):

@@ -91,7 +91,7 @@ class Quantity:
 
 
 def number(
-    value: int | str | Fraction | sp.Rational,
+    value: object,
     unit: Unit = one,
     name: str = "",
     *,
@@ -100,16 +100,10 @@ def number(
     owner: str = "",
     basis: str = "",
 ) -> Quantity:
-    """A leaf: a number that an author or a user states. Decimal text is taken exactly."""
-    exact = value if isinstance(value, sp.Rational) else _rational(value)
+    """A leaf: a number that an author or a user states, as text, or a number of Python, NumPy or
+    SymPy. Decimals are taken exactly, floats as the decimals that they print as."""
+    exact = value if isinstance(value, sp.Rational) else sp.Rational(digits.exact(value))
     return Quantity(exact, unit, name, owner, source, basis=basis, status=status)
-
-
-def _rational(value: int | str | Fraction) -> sp.Rational:
-    if isinstance(value, float):
-        raise DeriveError(f"floats are inexact: write {value!r} as text or as a fraction")
-    fraction = digits.exact(value) if isinstance(value, str) else Fraction(value)
-    return sp.Rational(fraction.numerator, fraction.denominator)
 
 
 def evaluated(

@@ -25,7 +25,7 @@ from derive.notation.quantity import Quantity, evaluated, glossed, number
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.wording import amounts
 from derive.solve.evaluate import as_float
-from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of
+from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of, typed_values, whole
 
 DEGREES = tuple(axis.symbol for axis in AXES)
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
@@ -117,25 +117,22 @@ def task(
     model: Model,
     chip: Chip,
     *,
-    cards: int,
-    seq: int,
-    batch: int,
+    cards: object,
+    seq: object,
+    batch: object,
     assumptions: Assumptions | str = DEFAULT,
-    values: Mapping[sp.Symbol, Quantity] | None = None,
+    values: Mapping[Any, object] | None = None,
 ) -> Task:
-    """The task, with `values` by symbol in place of facts and assumptions; degrees among them are
-    fixed. Assumptions may be given by name. Parameters follow where shapes are given and they are
-    not. Raises DeriveError, in one line, for what no plan can have."""
-    _check_types(model, chip, values or {})
+    """The task, with `values` by symbol or name in place of facts and assumptions; degrees among
+    them are fixed. Assumptions may be given by name. Parameters follow where shapes are given and
+    they are not. Raises DeriveError, in one line, for what no plan can have."""
+    _check_types(model, chip)
     assumptions = as_assumptions(assumptions)
-    counts = {"--cards": cards, "--seq": seq, "--batch": batch}
-    for option, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= LARGEST:
-            raise DeriveError(
-                f"{option}: expected a whole number from 1 to {LARGEST:,}, found {count!r}"
-            )
-    given = dict(values or {})
-    fixed = {s: _whole(s, given.pop(s)) for s in DEGREES if s in given}
+    cards = whole(cards, v.N, "cards", LARGEST)
+    seq, batch = whole(seq, v.T, "seq", LARGEST), whole(batch, v.B_seq, "batch", LARGEST)
+    given = typed_values(values or {}, bounded=False)  # by what float64 holds, below
+    chosen = tuple(given)
+    fixed = {s: whole(given.pop(s), s, s.name, LARGEST) for s in DEGREES if s in given}
     for symbol in given:
         if symbol not in SETTABLE:
             names = [s.name for s in (*DEGREES, *SETTABLE)]
@@ -147,23 +144,17 @@ def task(
     bound[v.B_seq] = number(batch, v.unit_of_symbol(v.B_seq), "B_seq")
     asked = Task(
         model.name, chip.name, cards, seq, batch, assumptions, bound, fixed,
-        fabric_of(chip), tuple(values or ()),
+        fabric_of(chip), chosen,
     )  # fmt: skip
     _check(asked)
     return asked
 
 
-def _check_types(model: object, chip: object, values: Mapping[object, object]) -> None:
+def _check_types(model: object, chip: object) -> None:
     for what, given, kind in (("model", model, Model), ("chip", chip, Chip)):
         if not isinstance(given, kind):
             name = given if isinstance(given, str) else "..."
             raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(given)}')
-    for symbol, value in values.items():
-        if not isinstance(symbol, sp.Symbol):
-            raise DeriveError(f"values: expected symbols such as tp, found {quoted(symbol)}")
-        if not isinstance(value, Quantity):
-            told = f"write {symbol.name}: number({value})"
-            raise DeriveError(f"values: expected a quantity: {told}, found {quoted(value)}")
 
 
 def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:
@@ -207,13 +198,6 @@ def _check(asked: Task) -> None:
     if n[v.A_kept] <= n[v.e]:
         told = f"a layer that is kept saves more than its input, the {n[v.e]} bytes of e"
         raise DeriveError(f"A_kept: {told}, found {n[v.A_kept]}")
-
-
-def _whole(symbol: sp.Symbol, quantity: Quantity) -> int:
-    value = _fraction(quantity.value)
-    if value.denominator != 1 or not 0 < value <= LARGEST:
-        raise DeriveError(f"{glossed((symbol,))}: expected a whole number from 1, found {value}")
-    return int(value)
 
 
 def _fraction(value: sp.Expr) -> Fraction:

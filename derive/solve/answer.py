@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import sympy as sp
 
@@ -19,6 +21,13 @@ from derive.solve.links import suited
 from derive.solve.question import Question, Subject
 from derive.solve.values import Filled, Giver, filled, values_for
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Number: TypeAlias = Quantity | str | float | Fraction | Decimal | sp.Expr
+
+SWEEP = 10**5  # points
 WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)
 
 
@@ -57,6 +66,29 @@ class Bounded:
     @property
     def assumptions(self) -> Assumptions:
         return self.requirement.assumptions
+
+    @overload
+    def on(self, *givers: Giver, **values: Number) -> Answer: ...
+    @overload
+    def on(self, *givers: Giver, **values: object) -> Any: ...
+    def on(self, *givers: Giver, **values: object) -> Any:
+        """The number: with a chip, a model, and values by symbol name. Where some of those are
+        arrays of one shape, the numbers at each point in the unit of the question, as float64 in an
+        array of that shape, nan where there is no bound.
+
+        It runs over what the chip has, unless the assumption `network` says another. M_X, M_Y and
+        M_Z are taken as 1 where no value is given, and shown as assumed; what a step's model
+        defines follows. Values that play no part are noted. Raises DeriveError naming the symbols
+        without a value, and for values that none can be (as `values_for` does), UnitError for
+        sequences given as tokens.
+        """
+        arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
+        if not arrays:
+            return self._on(givers, values)
+        return _swept(lambda point: self._on(givers, {**values, **point}), arrays)
+
+    def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
+        raise NotImplementedError
 
     def suited(self, *givers: Giver, **values: object) -> Self:
         """The same on the network that the chip has; raises as `on` does for what was given."""
@@ -114,6 +146,27 @@ class Bounded:
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex}$"
+
+
+def _swept(
+    answer: Callable[[dict[str, object]], Answer], arrays: Mapping[str, Any]
+) -> NDArray[np.float64]:
+    """The numbers of the answers at each point of arrays, which must be of one shape."""
+    import numpy as np
+
+    (name, first), *others = arrays.items()
+    for other, array in others:
+        if array.shape != first.shape:
+            shapes = f"{name} of {first.shape} and {other} of {array.shape}"
+            raise DeriveError(f"expected arrays of one shape, found {shapes}")
+    numbers = np.full(first.shape, np.nan)
+    if numbers.size > SWEEP:
+        raise DeriveError(f"{name}: expected at most {SWEEP:,} points, found {numbers.size:,}")
+    for place in np.ndindex(first.shape):
+        at = answer({name: array[place] for name, array in arrays.items()})
+        if at.sides:
+            numbers[place] = float(at)
+    return numbers
 
 
 @dataclass(frozen=True)

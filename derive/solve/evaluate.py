@@ -20,8 +20,7 @@ import sympy as sp
 from derive.notation import symbols as v
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.quantity import Quantity
-from derive.solve.values import value_of
+from derive.solve.values import typed_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -223,7 +222,8 @@ def evaluate(
 
     Returns float64 of shape (len(first), len(second), ...) in the order of `grid`. `given` binds
     the remaining symbols to numbers or quantities. Raises DeriveError for what is no expression,
-    where a symbol is left without a value, or an axis is not one-dimensional, finite and positive.
+    where a symbol is left without a value or given one that plays no part, or an axis is not
+    one-dimensional, finite and positive.
     """
     import numpy as np
 
@@ -239,8 +239,13 @@ def evaluate(
         if axis.ndim != 1 or not (np.isfinite(axis) & (axis > 0)).all():
             raise DeriveError(f"{symbol}: expected a one-dimensional array of positive numbers")
         views[symbol] = axis.reshape([-1 if k == place else 1 for k in range(len(grid))])
-    constants = {s: np.float64(as_float(_number(s, x))) for s, x in (given or {}).items()}
+    exact = {s: fraction(x.value) for s, x in typed_values(given or {}).items()}
+    constants = {s: np.float64(as_float(x)) for s, x in exact.items()}
     function = compiled((expr,), axes=tuple((s,) for s in views))
+    for symbol in constants:
+        if symbol in views or symbol not in function.arguments:
+            told = "has a grid as well" if symbol in views else f"plays no part in {quoted(expr)}"
+            raise DeriveError(f"{symbol} {told}; leave it out")
     out = np.empty([view.size for view in views.values()])
 
     def fill(out: Any, views: Mapping[sp.Symbol, Any], axis: int) -> None:
@@ -256,7 +261,3 @@ def evaluate(
 
     fill(out, views, 0)
     return out
-
-
-def _number(symbol: sp.Symbol, value: object) -> Fraction:
-    return fraction(value.value if isinstance(value, Quantity) else value_of(symbol, value).value)

@@ -27,9 +27,9 @@ from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
-from derive.solve.links import suited
+from derive.solve.links import deciding, suited
 from derive.solve.question import Subject, question, requirement
-from derive.solve.values import Giver, Values, filled, values_for
+from derive.solve.values import Filled, Giver, Values, filled, typed_values, values_for, whole
 
 SPLITS = ("divisors", "powers_of_two", "torus")
 LARGEST = 10**7
@@ -76,6 +76,7 @@ class Feasible:
     splits: str
     candidates: tuple[Candidate, ...]
     requirement: Requirement
+    notes: tuple[str, ...] = ()
 
     @property
     def compute_bound(self) -> tuple[Candidate, ...]:
@@ -100,6 +101,7 @@ class Feasible:
             idle = f", {c.idle:,} chips idle" if c.idle else ""
             lines.append(f"  {mesh:<{width}} T_math/T_comms {float(c.ratio):8.3f}  {verdict}{idle}")
         lines.append(f"  {len(self.compute_bound)} of {len(self.candidates)} are compute-bound")
+        lines += [f"  note: {note}" for note in self.notes]
         lines.append("  assumptions:")
         lines += [f"    {k}: {text}" for k, text in self.requirement.described]
         return "\n".join(lines)
@@ -124,7 +126,7 @@ class Feasible:
 
 def feasible(
     subject: Subject,
-    chips: int,
+    chips: object,
     *givers: Giver,
     splits: str = "divisors",
     shape: tuple[int, ...] | None = None,
@@ -137,22 +139,26 @@ def feasible(
 
     `splits`: divisors of the slice; powers_of_two, which may leave chips idle; or torus, where an
     axis of `shape` goes to a mesh axis whole, or is cut between two. Further names are assumptions
-    (overlap="serial") or values of symbols (B=4194304).
+    (overlap="serial") or values of symbols (B=4194304), of which those that play no part are noted.
     """
     changes = {k: x for k, x in named.items() if k in CHOICES}
-    rest = {k: x for k, x in named.items() if k not in changes} | dict(values or {})
+    typed = typed_values({k: x for k, x in named.items() if k not in changes} | dict(values or {}))
+    rest = {symbol.name: quantity for symbol, quantity in typed.items()}
     need = requirement(subject, None, assumptions, (), **changes)
     if splits not in SPLITS:
         raise DeriveError(f"splits: expected one of {', '.join(SPLITS)}, found {quoted(splits)}")
-    if not isinstance(chips, int) or isinstance(chips, bool) or not 1 <= chips <= LARGEST:
-        raise DeriveError(f"chips: expected a whole number from 1 to {LARGEST:,}, found {chips}")
+    chips = whole(chips, v.N, "chips", LARGEST)
     if not 1 <= len(need.mesh) <= 2 or v.N in need.chips.free_symbols:
         raise DeriveError(f"{need.name} has no mesh of one or two axes to split chips over")
     # The degrees are chosen here, and the torus axes with them where the torus is cut.
     asked = question(v.M_X if splits == "torus" else need.mesh[0])
     under = suited(subject, asked, need.assumptions, givers, {**rest, "N": chips})
-    if under != need.assumptions:
+    before = need.assumptions
+    if under != before:
         need = requirement(subject, None, under)
+    chosen = [v.N, *need.mesh, *(TORUS_AXES.values() if splits == "torus" else ())]
+    if given := [symbol.name for symbol in chosen if symbol.name in rest]:
+        raise DeriveError(f"feasible {splits} chooses {given[0]}; leave out {given[0]}")
     bound = values_for(need, givers, rest)
     alone = [_AtCut(load, need, bound) for load in need.loads]
     added = alone
@@ -163,9 +169,11 @@ def feasible(
         _candidate(chips, cut, added if cut.shared else alone)
         for cut in _splits(need, chips, splits, shape)
     ]
+    used = frozenset().union(*(cut.used for cut in alone))
+    notes = Filled(bound, (), used).idle(rest, deciding(subject, before, under))
     ordered = sorted(candidates, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
     title = getattr(subject, "title", need.name)
-    return Feasible(subject, title, chips, splits, tuple(ordered), need)
+    return Feasible(subject, title, chips, splits, tuple(ordered), need, notes)
 
 
 @dataclass(frozen=True)
@@ -250,7 +258,8 @@ class _AtCut:
         self.passes, self.links = " and ".join(load.passes), load.links
         axes = set(TORUS_AXES.values())
         needed = {s for s in load.total.free_symbols if s not in need.mesh}
-        bound = filled(needed, need, None, values).checked()
+        full = filled(needed, need, None, values)
+        bound, self.used = full.checked(), full.used
         known = {s: bound[s].value for s in needed - axes}
         self.axes = {s: bound[s].value for s in needed & axes}
         self.terms = tuple(term.xreplace(known) for term in load.terms)

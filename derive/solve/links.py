@@ -13,6 +13,7 @@ from dataclasses import replace
 import sympy as sp
 
 from derive.cost.assumptions import Assumptions
+from derive.cost.limits import Limit
 from derive.cost.load import needs_network
 from derive.cost.network import NETWORKS, SLICES, TORUS_AXES
 from derive.cost.strategies import Strategy
@@ -54,6 +55,14 @@ def suited(
     if name == "torus" and chip is not None and chip.has("torus_axes"):
         _check_torus_axes(chip, subject, asked, typed)
     return assumptions if name == "torus" else replace(assumptions, network=name)
+
+
+def deciding(subject: Subject, before: Assumptions, after: Assumptions) -> set[sp.Symbol]:
+    """The symbols whose values decide over which network of a chip an answer runs, and what is told
+    of its others; none where it has one."""
+    if isinstance(subject, Limit) or before.network != "chip" or after.network == "chip":
+        return set()
+    return {v.N, v.n_node, v.W_dcn, *subject.mesh}
 
 
 def link_notes(

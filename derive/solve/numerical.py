@@ -6,7 +6,7 @@ search on its logarithm, along which loads are convex. The answer says that it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import exp, isfinite, log
 
@@ -17,16 +17,17 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity
 from derive.solve.answer import Answer, Side
-from derive.solve.links import link_notes, suited
+from derive.solve.links import deciding, link_notes, suited
 from derive.solve.question import (
     Subject,
     at_value,
+    given_axes,
     mesh_in_terms_of_chips,
     put_through,
     question,
     requirement,
 )
-from derive.solve.values import Giver, filled, values_for
+from derive.solve.values import Giver, filled, typed_values, values_for
 
 LEAST, LARGEST = 1e-15, 1e30
 DIGITS = 12
@@ -39,19 +40,20 @@ def numerical(
     *givers: Giver,
     assumptions: Assumptions | str = DEFAULT,
     values: Mapping[str, object] | None = None,
-    fixed: Iterable[sp.Symbol] = (),
     **changes: object,
 ) -> Answer:
     """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
     a formula that says so. Raises DeriveError naming the symbols left without a value, and
     NotClosedForm where the condition crosses no bound in the range searched."""
     what = question(asked)
-    given_values = values or {}
-    need = requirement(subject, what, assumptions, tuple(fixed), **changes)
-    under = suited(subject, what, need.assumptions, givers, given_values)
-    notes = link_notes(need.assumptions, under, givers, given_values)
-    if under != need.assumptions:
-        need = requirement(subject, what, under, tuple(fixed))
+    given_values = {s.name: quantity for s, quantity in typed_values(values or {}).items()}
+    fixed = given_axes(subject, asked, given_values)
+    need = requirement(subject, what, assumptions, fixed, **changes)
+    before = need.assumptions
+    under = suited(subject, what, before, givers, given_values)
+    notes = link_notes(before, under, givers, given_values)
+    if under != before:
+        need = requirement(subject, what, under, fixed)
     given, free = mesh_in_terms_of_chips(need, what, fixed)
     trial = sp.Dummy("q", positive=True)
     asked_for = {what.main: trial / what.rest}
@@ -64,7 +66,9 @@ def numerical(
     widest = given[0][1].xreplace({**asked_for, free: sp.S.One}) if free is not None else sp.S.One
     asked_symbol = what.main if need.definitions else None
     known = values_for(need, givers, given_values)
-    bound = filled(needed | widest.free_symbols - {trial}, need, asked_symbol, known).checked()
+    full = filled(needed | widest.free_symbols - {trial}, need, asked_symbol, known)
+    bound = full.checked()
+    notes += full.idle(given_values, deciding(subject, before, under))
     numbers = {s: q.value for s, q in bound.items() if s not in axes}
     functions = [
         sp.lambdify([trial, *axes], load.xreplace(numbers), modules="math") for load in loads

@@ -7,7 +7,7 @@ where the derivative of their sum is zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -20,9 +20,16 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
-from derive.solve.links import link_notes
+from derive.solve.links import deciding, link_notes
 from derive.solve.powers import coefficients
-from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
+from derive.solve.question import (
+    Question,
+    Subject,
+    given_axes,
+    mesh_in_terms_of_chips,
+    question,
+    requirement,
+)
 from derive.solve.values import Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
@@ -173,12 +180,21 @@ class Optimum(Bounded):
         """The same under other assumptions."""
         return optimum(self.subject, self.symbol, assumptions)
 
-    def on(self, *givers: Giver, **values: object) -> Answer:
-        """The number, with a chip, a model, and values by symbol name; real-valued, not rounded."""
+    def suited(self, *givers: Giver, **values: object) -> Optimum:
+        """The same on the network that the chip has; raises DeriveError where degrees are given."""
+        if given := given_axes(self.subject, sp.S.One, values):
+            told = f"the best {self.symbol} is chosen in a mesh of N chips"
+            raise DeriveError(f"{told}; leave out {given[0]}")
+        return super().suited(*givers, **values)
+
+    def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         here = self.suited(*givers, **values)
-        full = here.filled(givers, values).checked()
+        filled = here.filled(givers, values)
+        full = filled.checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
+        chosen = deciding(here.subject, self.assumptions, here.assumptions)
+        notes += filled.idle(values, {v.N, *chosen})
         chips = full[v.N].value if v.N in full else None
         for end, beyond in ((1, number.value < 1), (chips, chips and number.value > chips)):
             if beyond:

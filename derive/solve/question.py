@@ -154,6 +154,15 @@ def mesh_in_terms_of_chips(
     return ((last, v.N / (need.chips / last)),), free
 
 
+def given_axes(subject: Subject, asked: sp.Expr, names: Iterable[str]) -> tuple[sp.Symbol, ...]:
+    """The mesh axes among the names of what is given, which are held rather than chosen for the
+    best; of what fits in memory none beside the chips N, from which it follows alone."""
+    names = set(names)
+    through_chips = v.N.name in names and asked.free_symbols & STATE
+    mesh = () if isinstance(subject, Limit) or through_chips else subject.mesh
+    return tuple(s for s in mesh if s.name in names and s not in asked.free_symbols)
+
+
 def put_through(need: Requirement, asked: Question) -> Requirement:
     """The requirement with what is defined through the question put into its loads, so that all of
     their dependence on it shows; what is held is none of it, and needs a value of its own. Where

@@ -17,11 +17,19 @@ from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quote
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
-from derive.solve.links import link_notes, other_networks
+from derive.solve.links import deciding, link_notes, other_networks
 from derive.solve.optimum import Balance, Held, held
 from derive.solve.powers import solved, turned
 from derive.solve.proof import Separation
-from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
+from derive.solve.question import (
+    Question,
+    Subject,
+    at_value,
+    given_axes,
+    put_through,
+    question,
+    requirement,
+)
 from derive.solve.values import Filled, Giver, Values, filled
 
 TRIAL = sp.Dummy("q", positive=True)  # the value of what is asked
@@ -74,21 +82,22 @@ class Threshold(Bounded):
             text += f" provided {' and '.join(map(tex.text, self.provided))}"
         return text
 
-    def on(self, *givers: Giver, **values: object) -> Answer:
-        """The number: with a chip, a model, and values by symbol name.
+    def suited(self, *givers: Giver, **values: object) -> Threshold:
+        """The same with the mesh axes held that are given, on the network that the chip has."""
+        given = given_axes(self.subject, self.question.expr, values)
+        fixed = tuple(dict.fromkeys((*self.fixed, *given)))
+        here = replace(self, fixed=fixed).under(self.assumptions) if fixed != self.fixed else self
+        return super(Threshold, here).suited(*givers, **values)
 
-        It runs over what the chip has, unless the assumption `network` says another. M_X, M_Y and
-        M_Z are taken as 1 where no value is given, and shown as assumed; what a step's model
-        defines follows. Raises DeriveError naming the symbols without a value, and for values that
-        none can be, UnitError for sequences given as tokens.
-        """
+    def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         here = self.suited(*givers, **values)
         full = here.filled(givers, values)
         known = full.checked()
         if here._idle(known):
             return here._at_rest(full, givers, values)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        answer = here._answer(full, notes)
+        chosen = deciding(here.subject, self.assumptions, here.assumptions)
+        answer = here._answer(full, [*notes, *full.idle(values, chosen)])
         if self.assumptions.network == "chip" and here.assumptions.network == "node":
             more = [*here._beyond(answer, known), *here._elsewhere(givers, values)]
             return replace(answer, notes=(*answer.notes, *more))

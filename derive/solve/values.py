@@ -6,23 +6,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
-from typing import Protocol, TypeVar
+from math import ceil, floor
+from typing import Any, Protocol, TypeVar
 
 import sympy as sp
 
-from derive.cost.assumptions import Assumptions
+from derive.cost.assumptions import CHOICES, Assumptions
 from derive.cost.load import Requirement
+from derive.cost.network import TORUS_AXES
 from derive.facts import Chip, Model
+from derive.notation import digits, tex
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import DeriveError, UnitError, quoted
+from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, check_label, evaluated, glossed, number
 from derive.notation.read import quantity as parsed_quantity
 
 Values = dict[sp.Symbol, Quantity]
 ABSURD = 10**40
+MAX_BITS = 10_000  # of what is above and below the line of an exact number
+MOST_AXES = 10  # of a torus of which nothing is known
+LONGEST_BLOCK = 256  # chips along the blocks into which a torus axis is cut
 SOURCE_OF_NOTEBOOK = "NB"
-DEGREES = (v.tp, v.cp, v.pp, v.dp, v.b_seq, v.B_seq)
+COUNTED = ("mesh", "axis")  # the roles of what is a number of devices
 WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
 SHARES = (v.eta, v.mu, v.x_pp, v.x_dp)
 # What a caller may set beside the degrees: not what the options state, nor what follows.
@@ -33,6 +39,12 @@ SETTABLE = (
 ONES: Mapping[sp.Symbol, Quantity] = {
     s: number(1, v.unit_of_symbol(s), s.name, status="assumed")
     for s in (v.M_X, v.M_Y, v.M_Z, v.b_seq)
+}
+# What an assumption states, and which choice of it leaves the value to the caller.
+TAKEN_BY: Mapping[sp.Symbol, tuple[str, str]] = {
+    v.e: ("precision", 'precision="any" takes a value'),
+    v.s_P: ("precision", 'precision="any" takes a value'),
+    v.e_g: ("gradients", f"choose one of {', '.join(map(str, CHOICES['gradients']))}"),
 }
 Kind = TypeVar("Kind")
 FOLLOWS: Mapping[sp.Symbol, sp.Expr] = {v.alpha: v.C / v.W}
@@ -49,8 +61,9 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
     step with the constants of its assumptions.
 
     Raises UnknownName for a name that is no symbol, UnitError for a unit or label that does not
-    match and DeriveError for what is no positive finite number; for a step also for a degree that
-    is no whole number and a share that is not between 0 and 1.
+    match and DeriveError for what is no positive finite number; for a degree that is no whole
+    number, torus axes that the chip does not have and a share that is not between 0 and 1; for what
+    an assumption states; and for values that contradict each other.
     """
     every = tuple(givers)
     known = given_facts(every, need.assumptions)
@@ -59,8 +72,11 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
         chips = [giver for giver in every if isinstance(giver, Chip)]
         models = [giver for giver in every if isinstance(giver, Model)]
         known |= facts_of(_last(models), _last(chips), need.assumptions)
-        _check_degrees(typed)
-        check_values(typed)
+    else:
+        _check_assumed(typed, need.assumptions)
+    check_values(typed, WHOLE if need.definitions else ())
+    _check_torus_axes(typed, {**known, **typed}.get(v.M_axes))
+    _check_together(typed, need)
     return {**ONES, **known, **typed}
 
 
@@ -75,23 +91,36 @@ def given_facts(givers: Iterable[Giver], assumptions: Assumptions) -> Values:
     return known
 
 
-def typed_values(values: Mapping[str, object]) -> Values:
-    """A caller's own values by symbol name, as quantities."""
-    named = {v.find(name): value for name, value in values.items()}
-    return {symbol: value_of(symbol, value) for symbol, value in named.items()}
+def typed_values(values: Mapping[Any, object], *, bounded: bool = True) -> Values:
+    """A caller's own values, by symbol or by its name, as quantities, which `value_of` bounds."""
+    typed: Values = {}
+    for key, value in values.items():
+        if not isinstance(key, (str, sp.Symbol)):
+            raise DeriveError(f"values: expected symbols such as tp, found {quoted(key)}")
+        symbol = v.find(key) if isinstance(key, str) else key
+        if symbol in typed:
+            raise DeriveError(f"{symbol} is given twice, by name and as a symbol")
+        typed[symbol] = value_of(symbol, value, bounded=bounded)
+    return typed
 
 
-def value_of(symbol: sp.Symbol, value: object) -> Quantity:
-    """A caller's value for a symbol as a quantity, with its unit and labels checked."""
+def value_of(symbol: sp.Symbol, value: object, *, bounded: bool = True) -> Quantity:
+    """A caller's value for a symbol as a quantity, with its unit and labels checked; positive, and
+    where it is `bounded` of a size and length that SymPy can work with."""
     if isinstance(value, Quantity):
         check_label(symbol, value)
         taken = value
     elif isinstance(value, str):
         taken = parsed_quantity(value, v.unit_of_symbol(symbol), symbol.name)
     else:
-        taken = number(_exact(symbol, value), v.unit_of_symbol(symbol), symbol.name)
+        try:
+            bare = digits.exact(value[()] if getattr(value, "shape", None) == () else value)  # type: ignore[index]
+        except DeriveError as error:
+            raise DeriveError(f"{symbol.name}: {error}") from None
+        taken = number(bare, v.unit_of_symbol(symbol), symbol.name)
     exact = taken.value
-    if not exact.is_zero and not (exact.is_number and exact.is_real and _sane(exact)):
+    real = exact.is_number and exact.is_real
+    if not exact.is_zero and not (real and (_sane(exact) or not bounded)):
         raise DeriveError(f"{symbol.name}: expected a positive number from 1e-40 to 1e40")
     if not exact.is_positive:
         raise DeriveError(f"{symbol.name}: expected a positive number, found {exact}")
@@ -99,22 +128,24 @@ def value_of(symbol: sp.Symbol, value: object) -> Quantity:
 
 
 def _sane(value: sp.Expr) -> bool:
-    return bool(sp.Rational(1, ABSURD) <= abs(value) < ABSURD)
+    parts = (value.p, value.q) if isinstance(value, sp.Rational) else ()
+    short = all(part.bit_length() <= MAX_BITS for part in parts)
+    return short and bool(sp.Rational(1, ABSURD) <= abs(value) < ABSURD)
 
 
-def _exact(symbol: sp.Symbol, value: object) -> sp.Rational:
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, sp.Rational)):
-        raise DeriveError(f"{symbol.name}: expected a number, found {quoted(value)}")
-    if isinstance(value, float):
-        if not isfinite(value):
-            raise DeriveError(f"{symbol.name}: expected a finite number, found {value}")
-        value = Fraction(repr(value))  # the decimal number that was typed, not its binary neighbour
-    if isinstance(value, sp.Rational):
-        return value
-    fraction = Fraction(value)
-    if abs(fraction) >= ABSURD:
-        raise DeriveError(f"{symbol.name}: expected a number below 1e40")
-    return sp.Rational(fraction)
+def whole(value: object, symbol: sp.Symbol, called: str, most: int) -> int:
+    """A caller's whole number from 1 to `most` for a symbol, of any kind of number; raises
+    DeriveError for anything else, text too, under the name `called`, and UnitError."""
+    try:
+        exact = sp.nan if isinstance(value, str) else value_of(symbol, value).value
+    except UnitError:
+        raise
+    except DeriveError:
+        exact = sp.nan
+    if not exact.is_Integer or exact > most:
+        told = f"expected a whole number from 1 to {most:,}"
+        raise DeriveError(f"{called}: {told}, found {exact if exact.is_finite else quoted(value)}")
+    return int(exact)
 
 
 # What the facts say of a step.
@@ -157,23 +188,67 @@ def _pod(chip: Chip) -> Values:
     }
 
 
-def check_values(values: Mapping[sp.Symbol, Quantity]) -> None:
-    """Raise DeriveError for a count that is no whole number and a share that is above 1."""
+def check_values(values: Mapping[sp.Symbol, Quantity], counts: Iterable[sp.Symbol] = WHOLE) -> None:
+    """Raise DeriveError for a degree or one of the `counts` that is no whole number, and for a
+    share that is above 1."""
     for symbol, quantity in values.items():
         value, called = quantity.value, glossed((symbol,))
-        if symbol in WHOLE and not value.is_Integer:
+        # A slice that a bound allows need not be whole; what it is split into is.
+        if symbol == v.N and value < 1:
+            raise DeriveError(f"{called}: expected at least 1, found {shown(value)}")
+        degree = v.meaning(symbol).role in COUNTED and symbol != v.N
+        if (degree or symbol in counts) and not value.is_Integer:
             raise DeriveError(f"{called}: expected a whole number, found {value}")
         if symbol in SHARES and not 0 < value <= 1:
             raise DeriveError(f"{called}: expected at most 1, found {value}")
+        if symbol == v.epsilon and not value < 1:
+            raise DeriveError(f"{called}: expected a share between 0 and 1, found {value}")
 
 
-def _check_degrees(values: Mapping[sp.Symbol, Quantity]) -> None:
-    for symbol in DEGREES:
-        if symbol in values and not values[symbol].value.is_Integer:
-            raise DeriveError(f"{symbol}: expected a whole number, found {values[symbol].value}")
-    if v.epsilon in values and not 0 < values[v.epsilon].value < 1:
-        share = values[v.epsilon].value
-        raise DeriveError(f"epsilon: expected a share between 0 and 1, found {share}")
+def _check_torus_axes(values: Values, there: Quantity | None) -> None:
+    """Raise DeriveError unless a mesh axis can have so many of the torus axes: whole ones, or the
+    shares of those that are cut between two mesh axes."""
+    axes = MOST_AXES if there is None else int(there.value)
+    for symbol in filter(values.__contains__, TORUS_AXES.values()):
+        share = digits.fraction(values[symbol].value)
+        if share > axes or not (share.denominator == 1 or _is_cut(share, min(axes, 3))):
+            told = f"expected 1 to {axes}, or a share of those that are cut, such as 1/2"
+            raise DeriveError(f"{glossed((symbol,))}: {told}; found {shown(values[symbol].value)}")
+
+
+def _is_cut(share: Fraction, axes: int) -> bool:
+    """Whether `share` is a sum of at most so many 1/b, b being the chips along a block."""
+    if not share or not axes:
+        return not share
+    blocks = range(max(2, ceil(1 / share)), min(floor(axes / share), LONGEST_BLOCK) + 1)
+    return any(_is_cut(share - Fraction(1, b), axes - 1) for b in blocks)
+
+
+def _check_assumed(values: Values, assumptions: Assumptions) -> None:
+    """Raise DeriveError for a value of what the assumptions state, saying which would take it."""
+    for symbol in values:
+        if symbol in assumptions.elements:
+            name, free = TAKEN_BY.get(symbol, ("", ""))
+            told = f'follows from {name}="{getattr(assumptions, name)}"; {free}' if name else ""
+            told = told or f"is {assumptions.elements[symbol]} and cannot be set"
+            raise DeriveError(f"{symbol.name}: {v.meaning(symbol).gloss}, {told}")
+
+
+def _check_together(values: Values, need: Requirement) -> None:
+    """Raise DeriveError where a value is not what follows from others that are given, such as alpha
+    beside C and W, or the chips N beside the mesh axes, of which they cannot be fewer."""
+    for symbol, expr in (*FOLLOWS.items(), *need.definitions, (v.N, need.chips)):
+        others = sorted(expr.free_symbols & values.keys(), key=v.rank)
+        if symbol not in values or symbol in need.held or not others or symbol in others:
+            continue
+        these = " and ".join(f"{s} = {shown(values[s].value, values[s].unit)}" for s in others)
+        told = f"{symbol} = {shown(values[symbol].value, values[symbol].unit)} contradicts {these}"
+        follows = expr.xreplace({s: values[s].value for s in others})
+        if follows.is_number and follows != values[symbol].value:
+            makes = shown(follows, v.unit_of_symbol(symbol))
+            raise DeriveError(f"{told}: {symbol} = {tex.text(expr)} is {makes}")
+        if symbol == v.N and follows.as_coeff_Mul()[0] > values[v.N].value:
+            raise DeriveError(f"{told}: more than the chips")
 
 
 def _rounded_chip(chip: Chip, precision: str) -> dict[sp.Symbol, Quantity]:
@@ -208,11 +283,12 @@ def _last(givers: list[Kind]) -> Kind | None:
 # What follows from values.
 @dataclass(frozen=True)
 class Filled:
-    """Values with those that follow from them; the symbols left without one, in order; and the link
-    that was taken to be the one inside a node, if any."""
+    """Values with those that follow from them; the symbols left without one, in order; those that
+    were looked up; and the link that was taken to be the one inside a node, if any."""
 
     values: Values
     missing: tuple[sp.Symbol, ...]
+    used: frozenset[sp.Symbol]
     inside_node: sp.Symbol | None = None
 
     def checked(self) -> Values:
@@ -220,6 +296,11 @@ class Filled:
         if self.missing:
             raise DeriveError(f"no value for {glossed(self.missing)}")
         return self.values
+
+    def idle(self, names: Iterable[str], besides: Iterable[sp.Symbol] = ()) -> tuple[str, ...]:
+        """A note for each of the names that has played no part; `besides` are symbols that have."""
+        used = {symbol.name for symbol in self.used.union(besides)}
+        return tuple(f"{name} plays no part in this answer" for name in names if name not in used)
 
 
 def filled(
@@ -234,9 +315,11 @@ def filled(
     defined = {**FOLLOWS, **dict(need.definitions)}
     known = {symbol: value for symbol, value in values.items() if symbol != asked}
     missing: set[sp.Symbol] = set()
+    used: set[sp.Symbol] = set()
     inside: set[sp.Symbol] = set()
 
     def fill(symbol: sp.Symbol) -> bool:
+        used.add(symbol)
         if symbol in known:
             return True
         expr = defined.get(symbol)
@@ -256,4 +339,4 @@ def filled(
     for symbol in sorted(needed, key=v.rank):
         fill(symbol)
     link = need.inside_node if inside else None
-    return Filled(known, tuple(sorted(missing, key=v.rank)), link)
+    return Filled(known, tuple(sorted(missing, key=v.rank)), frozenset(used), link)

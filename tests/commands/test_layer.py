@@ -182,7 +182,7 @@ def test_a_chip_gives_each_move_its_time(answer: Any, chip: str, link: float) ->
             "tp = 16 does not divide K = 8 of W_q[D, K_tp, G, H]; 8 does",
         ),
         (("mlp", "--layout", "B:X B:X"), "the rule B:X is given twice"),
-        (("fsdp", "--set", "X=2.5"), "expected a whole number of devices, found 5/2"),
+        (("fsdp", "--set", "X=2.5"), "FSDP): expected a whole number, found 5/2"),
         (("Out . W[D, F] -> In[B, F]",), "Out is used before it is made"),
         (("In[B, D] . W[D, F] -> Out[B, F]; In . W -> Out[B, F]",), "Out is made twice"),
         (("In[B, D] . W[F, H] -> Out[B, D, F, H]",), "nothing to sum over"),

@@ -1,7 +1,9 @@
 """Quantities: exact, with a unit, and able to say where they come from."""
 
+from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -63,9 +65,24 @@ def test_what_is_no_number_is_refused(bad: str) -> None:
         number(bad)
 
 
-def test_floats_are_refused() -> None:
-    with pytest.raises(DeriveError, match="floats are inexact"):
-        number(0.1)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "value",
+    [
+        0.1, "0.1", "1/10", Fraction(1, 10), Decimal("0.1"), np.float64(0.1), np.float32(0.1),
+        sp.Float("0.1"), sp.Rational(1, 10),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_numbers_of_python_numpy_and_sympy_are_the_decimals_that_were_typed(value: object) -> None:
+    assert number(value).value == sp.Rational(1, 10)
+
+
+def test_whole_numbers_of_any_kind() -> None:
+    for value in (3, np.int64(3), np.uint8(3), sp.Integer(3), 3.0, np.float64(3), Decimal(3)):
+        assert number(value).value is sp.Integer(3)
+    for value in (True, np.bool_(True), 1j, None, [3], np.array([3]), float("nan"), sp.oo, sp.pi):
+        with pytest.raises(DeriveError, match="expected a number, found"):
+            number(value)
 
 
 def test_evaluated_binds_every_symbol_and_keeps_its_inputs() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -29,7 +31,7 @@ ROOT = Path(__file__).parents[2]
         0, -1, 0.0, -2.5, Fraction(0), float("nan"), float("inf"), -float("inf"), True, False, None,
         10**40, 10**400, 1e300, -(10**50), "0", "-3", "nan", "inf", "", "F", "1+", "9**9**9**9",
         "__import__('os')", "1e999", "x" * 10_000, [1], (2,), {}, b"1", object(), 1j, sp.nan, sp.oo,
-        sp.zoo, sp.Symbol("F"), sp.Float(2.5), sp.pi, number("0"), number("-2"), 10**5000,
+        sp.zoo, sp.Symbol("F"), sp.Float("nan"), sp.pi, number("0"), number("-2"), 10**5000,
         sp.Integer(10) ** 400, -(sp.Integer(10) ** 5000), Fraction(1, 10**5000),
         Quantity(v.B), Quantity(sp.nan), Quantity(sp.oo),
     ],
@@ -48,7 +50,9 @@ def test_values_that_are_refused(value: object) -> None:
         (28672, 28672), ("28672", 28672), (Fraction(1, 3), sp.Rational(1, 3)),
         (0.1, sp.Rational(1, 10)), (4.59, sp.Rational(459, 100)), ("4.59e14", 459 * 10**12),
         (sp.Rational(7, 2), sp.Rational(7, 2)), (1e-12, sp.Rational(1, 10**12)),
-        (number("2.5"), sp.Rational(5, 2)), (10**39, 10**39),
+        (number("2.5"), sp.Rational(5, 2)), (10**39, 10**39), (np.float32(0.1), sp.Rational(1, 10)),
+        (Decimal("0.30"), sp.Rational(3, 10)), (np.int64(2550), 2550), (np.array(7), 7),
+        (sp.Float("2.5"), sp.Rational(5, 2)), (np.float64(1e39), 10**39),
     ],
     ids=str,
 )  # fmt: skip

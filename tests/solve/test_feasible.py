@@ -357,7 +357,7 @@ def test_one_mesh_axis() -> None:
 @pytest.mark.parametrize(
     ("chips", "more", "message"),
     [
-        (0, {}, "chips"), (-4, {}, "chips"), (True, {}, "chips"), (2.0, {}, "chips"),
+        (0, {}, "chips"), (-4, {}, "chips"), (True, {}, "chips"), (2.5, {}, "chips"),
         (10**8, {}, "chips"), ("64", {}, "chips"), (64, {"splits": "halves"}, "splits"),
         (64, {"splits": "torus"}, "shape"), (64, {"splits": "torus", "shape": (4, 4)}, "shape"),
         (64, {"form": "rough"}, "form"), (64, {"Q": 3}, "unknown symbol"),

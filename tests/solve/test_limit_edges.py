@@ -94,12 +94,12 @@ def test_a_bound_that_is_never_positive_holds_nowhere() -> None:
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"epsilon": 1}, "epsilon: expected a share between 0 and 1, found 1"),
+        ({"epsilon": 1}, "epsilon (.*): expected a share between 0 and 1, found 1"),
         ({"eta": 5}, "eta (.*): expected at most 1, found 5"),
         ({"K": Q(3, 2)}, "K (.*): expected a whole number, found 3/2"),
         ({"n_node": Q(15, 2)}, "n_node (.*): expected a whole number, found 15/2"),
-        ({"tp": Q(3, 2)}, "tp: expected a whole number, found 3/2"),
-        ({"cp": Q(3, 2)}, "cp: expected a whole number, found 3/2"),
+        ({"tp": Q(3, 2)}, "tp (.*): expected a whole number, found 3/2"),
+        ({"cp": Q(3, 2)}, "cp (.*): expected a whole number, found 3/2"),
     ],
 )
 def test_values_that_a_plan_refuses_are_refused(values: dict[str, Any], told: str) -> None:

@@ -241,7 +241,8 @@ def test_beyond_a_node_the_link_changes() -> None:
 
 def test_a_value_of_what_is_asked_for_changes_nothing() -> None:
     assert shared(epsilon="0.5", tp=4).value == shared(epsilon="0.5").value
-    assert shared(epsilon="0.5", tp=4).notes == shared(epsilon="0.5").notes
+    idle = "tp plays no part in this answer"
+    assert shared(epsilon="0.5", tp=4).notes == (idle, *shared(epsilon="0.5").notes)
     asked = threshold(context_ring, v.tp, "notebook")
     assert asked.missing(H100, LLAMA, T_r=4096, cp=2, tp=8) == (v.W_cp,)
 
@@ -304,8 +305,8 @@ def test_refused(asked: tuple[Any, ...], more: dict[str, Any], told: str) -> Non
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"pp": Q(3, 2), "epsilon": "0.1"}, "pp: expected a whole number"),
-        ({"pp": 4, "epsilon": 2}, "epsilon: expected a share between 0 and 1"),
+        ({"pp": Q(3, 2), "epsilon": "0.1"}, r"pp \(.*\): expected a whole number"),
+        ({"pp": 4, "epsilon": 2}, r"epsilon \(.*\): expected a share between 0 and 1"),
         ({"pp": 4}, "no value for epsilon"),
         ({"pp": 4, "epsilon": "0.1", "ppp": 1}, "unknown"),
     ],

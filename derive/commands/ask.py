@@ -26,7 +26,7 @@ from derive.solve.derivation import steps as steps_to
 from derive.solve.feasible import LARGEST, Candidate, Feasible, feasible
 from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
-from derive.solve.question import STATE, given_axes, question
+from derive.solve.question import STATE, question
 from derive.solve.threshold import Threshold, threshold
 from derive.solve.values import Giver, whole
 
@@ -101,7 +101,7 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
 # The three answers.
 def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     try:
-        fixed = given_axes(asked.subject, asked.expr, asked.values)
+        fixed = question(asked.expr).axes_given(asked.subject, asked.values)
         general = threshold(asked.subject, asked.expr, asked.assumptions, fixed=fixed)
         closed = general.suited(*asked.givers, **asked.values)
     except NotClosedForm as error:

@@ -25,7 +25,7 @@ from derive.notation import tex
 from derive.notation.text import aligned
 from derive.solve.links import suited
 from derive.solve.question import question
-from derive.solve.values import ONES, Filled, values_for
+from derive.solve.values import Filled, values_for
 
 STATED = ("keep", "gated", "precision", "gradients", "causal", "kernels")
 Plain = Callable[[sp.Expr], Any]
@@ -43,8 +43,6 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     values, givers = set_values(options.set), givers_of(options)
     whose = Requirement(strategy.name, "", (), assumptions, strategy.mesh, strategy.chips)
     given = values_for(whose, givers, values)
-    if options.chip is None:  # without a torus axis none is assumed
-        given = {s: q for s, q in given.items() if s not in ONES or s.name in values}
     known: dict[sp.Symbol, sp.Expr] = {
         **assumptions.elements,
         v.e_32: assumptions.constants[v.e_32],

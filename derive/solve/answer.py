@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import sympy as sp
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 Number: TypeAlias = Quantity | str | float | Fraction | Decimal | sp.Expr
 
-SWEEP = 10**5  # points
+SWEEP = 10**4  # points
 WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)
 
 
@@ -154,15 +155,15 @@ def _swept(
     """The numbers of the answers at each point of arrays, which must be of one shape."""
     import numpy as np
 
-    (name, first), *others = arrays.items()
-    for other, array in others:
-        if array.shape != first.shape:
-            shapes = f"{name} of {first.shape} and {other} of {array.shape}"
-            raise DeriveError(f"expected arrays of one shape, found {shapes}")
-    numbers = np.full(first.shape, np.nan)
-    if numbers.size > SWEEP:
-        raise DeriveError(f"{name}: expected at most {SWEEP:,} points, found {numbers.size:,}")
-    for place in np.ndindex(first.shape):
+    shape, *others = dict.fromkeys(array.shape for array in arrays.values())
+    if others:
+        told = " and ".join(f"{name} of {array.shape}" for name, array in arrays.items())
+        raise DeriveError(f"expected arrays of one shape, found {told}")
+    if prod(shape) > SWEEP:
+        told = f"expected at most {SWEEP:,} points, found {prod(shape):,}"
+        raise DeriveError(f"{' and '.join(arrays)}: {told}")
+    numbers = np.full(shape, np.nan)
+    for place in np.ndindex(shape):
         at = answer({name: array[place] for name, array in arrays.items()})
         if at.sides:
             numbers[place] = float(at)

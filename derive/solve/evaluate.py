@@ -20,7 +20,7 @@ import sympy as sp
 from derive.notation import symbols as v
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, quoted
-from derive.solve.values import typed_values
+from derive.solve.values import typed_values, value_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -233,7 +233,10 @@ def evaluate(
     for place, (symbol, values) in enumerate(grid.items()):
         v.meaning(symbol)
         try:
-            axis = np.asarray(values, dtype=np.float64)
+            axis = np.asarray(values)
+            for one in axis.flat if axis.dtype == object else ():
+                value_of(symbol, one)
+            axis = axis.astype(np.float64)
         except (TypeError, ValueError):
             axis = np.empty((0, 0))
         if axis.ndim != 1 or not (np.isfinite(axis) & (axis > 0)).all():

@@ -170,7 +170,7 @@ def feasible(
         for cut in _splits(need, chips, splits, shape)
     ]
     used = frozenset().union(*(cut.used for cut in alone))
-    notes = Filled(bound, (), used).idle(rest, deciding(subject, before, under))
+    notes = Filled(bound, (), used).idle(rest, deciding(subject, asked, before, under))
     ordered = sorted(candidates, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
     title = getattr(subject, "title", need.name)
     return Feasible(subject, title, chips, splits, tuple(ordered), need, notes)

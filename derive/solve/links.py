@@ -57,12 +57,14 @@ def suited(
     return assumptions if name == "torus" else replace(assumptions, network=name)
 
 
-def deciding(subject: Subject, before: Assumptions, after: Assumptions) -> set[sp.Symbol]:
+def deciding(
+    subject: Subject, asked: Question, before: Assumptions, after: Assumptions
+) -> set[sp.Symbol]:
     """The symbols whose values decide over which network of a chip an answer runs, and what is told
     of its others; none where it has one."""
     if isinstance(subject, Limit) or before.network != "chip" or after.network == "chip":
         return set()
-    return {v.N, v.n_node, v.W_dcn, *subject.mesh}
+    return {v.N, v.n_node, v.W_dcn, *subject.mesh} - {asked.main}
 
 
 def link_notes(

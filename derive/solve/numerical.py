@@ -6,7 +6,7 @@ search on its logarithm, along which loads are convex. The answer says that it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from math import exp, isfinite, log
 
@@ -21,7 +21,6 @@ from derive.solve.links import deciding, link_notes, suited
 from derive.solve.question import (
     Subject,
     at_value,
-    given_axes,
     mesh_in_terms_of_chips,
     put_through,
     question,
@@ -40,6 +39,7 @@ def numerical(
     *givers: Giver,
     assumptions: Assumptions | str = DEFAULT,
     values: Mapping[str, object] | None = None,
+    fixed: Iterable[sp.Symbol] = (),
     **changes: object,
 ) -> Answer:
     """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
@@ -47,7 +47,7 @@ def numerical(
     NotClosedForm where the condition crosses no bound in the range searched."""
     what = question(asked)
     given_values = {s.name: quantity for s, quantity in typed_values(values or {}).items()}
-    fixed = given_axes(subject, asked, given_values)
+    fixed = tuple(dict.fromkeys((*fixed, *what.axes_given(subject, given_values))))
     need = requirement(subject, what, assumptions, fixed, **changes)
     before = need.assumptions
     under = suited(subject, what, before, givers, given_values)
@@ -68,7 +68,7 @@ def numerical(
     known = values_for(need, givers, given_values)
     full = filled(needed | widest.free_symbols - {trial}, need, asked_symbol, known)
     bound = full.checked()
-    notes += full.idle(given_values, deciding(subject, before, under))
+    notes += full.idle(given_values, deciding(subject, what, before, under))
     numbers = {s: q.value for s, q in bound.items() if s not in axes}
     functions = [
         sp.lambdify([trial, *axes], load.xreplace(numbers), modules="math") for load in loads

@@ -22,14 +22,7 @@ from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import deciding, link_notes
 from derive.solve.powers import coefficients
-from derive.solve.question import (
-    Question,
-    Subject,
-    given_axes,
-    mesh_in_terms_of_chips,
-    question,
-    requirement,
-)
+from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
 from derive.solve.values import Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
@@ -182,7 +175,7 @@ class Optimum(Bounded):
 
     def suited(self, *givers: Giver, **values: object) -> Optimum:
         """The same on the network that the chip has; raises DeriveError where degrees are given."""
-        if given := given_axes(self.subject, sp.S.One, values):
+        if given := _AT_CHIPS.axes_given(self.subject, values):
             told = f"the best {self.symbol} is chosen in a mesh of N chips"
             raise DeriveError(f"{told}; leave out {given[0]}")
         return super().suited(*givers, **values)
@@ -193,7 +186,7 @@ class Optimum(Bounded):
         full = filled.checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        chosen = deciding(here.subject, self.assumptions, here.assumptions)
+        chosen = deciding(here.subject, self.question, self.assumptions, here.assumptions)
         notes += filled.idle(values, {v.N, *chosen})
         chips = full[v.N].value if v.N in full else None
         for end, beyond in ((1, number.value < 1), (chips, chips and number.value > chips)):

@@ -48,6 +48,14 @@ class Question:
             total = total * unit ** int(power)
         return total
 
+    def axes_given(self, subject: Subject, names: Iterable[str]) -> tuple[sp.Symbol, ...]:
+        """The mesh axes among the names of what is given, which are held rather than chosen for the
+        best; of what fits in memory none beside the chips N, from which it follows alone."""
+        names = set(names)
+        through_chips = v.N.name in names and self.symbols & STATE
+        mesh = () if isinstance(subject, Limit) or through_chips else subject.mesh
+        return tuple(s for s in mesh if s.name in names and s not in self.symbols)
+
 
 def question(expr: object) -> Question:
     """Read a question; raises DeriveError where it is no symbol or ratio of declared symbols."""
@@ -152,15 +160,6 @@ def mesh_in_terms_of_chips(
     last = others[-1]
     free = others[0] if len(others) == 2 else None
     return ((last, v.N / (need.chips / last)),), free
-
-
-def given_axes(subject: Subject, asked: sp.Expr, names: Iterable[str]) -> tuple[sp.Symbol, ...]:
-    """The mesh axes among the names of what is given, which are held rather than chosen for the
-    best; of what fits in memory none beside the chips N, from which it follows alone."""
-    names = set(names)
-    through_chips = v.N.name in names and asked.free_symbols & STATE
-    mesh = () if isinstance(subject, Limit) or through_chips else subject.mesh
-    return tuple(s for s in mesh if s.name in names and s not in asked.free_symbols)
 
 
 def put_through(need: Requirement, asked: Question) -> Requirement:

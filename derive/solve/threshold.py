@@ -21,15 +21,7 @@ from derive.solve.links import deciding, link_notes, other_networks
 from derive.solve.optimum import Balance, Held, held
 from derive.solve.powers import solved, turned
 from derive.solve.proof import Separation
-from derive.solve.question import (
-    Question,
-    Subject,
-    at_value,
-    given_axes,
-    put_through,
-    question,
-    requirement,
-)
+from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
 from derive.solve.values import Filled, Giver, Values, filled
 
 TRIAL = sp.Dummy("q", positive=True)  # the value of what is asked
@@ -84,7 +76,7 @@ class Threshold(Bounded):
 
     def suited(self, *givers: Giver, **values: object) -> Threshold:
         """The same with the mesh axes held that are given, on the network that the chip has."""
-        given = given_axes(self.subject, self.question.expr, values)
+        given = self.question.axes_given(self.subject, values)
         fixed = tuple(dict.fromkeys((*self.fixed, *given)))
         here = replace(self, fixed=fixed).under(self.assumptions) if fixed != self.fixed else self
         return super(Threshold, here).suited(*givers, **values)
@@ -96,7 +88,7 @@ class Threshold(Bounded):
         if here._idle(known):
             return here._at_rest(full, givers, values)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        chosen = deciding(here.subject, self.assumptions, here.assumptions)
+        chosen = deciding(here.subject, self.question, self.assumptions, here.assumptions)
         answer = here._answer(full, [*notes, *full.idle(values, chosen)])
         if self.assumptions.network == "chip" and here.assumptions.network == "node":
             more = [*here._beyond(answer, known), *here._elsewhere(givers, values)]
@@ -191,7 +183,8 @@ class Threshold(Bounded):
         except NotClosedForm:
             notes = (note or f"with these values there is no bound on {self.symbol}",)
             return replace(self._answer(full), sides=(), notes=notes)
-        answer = exact._answer(exact.filled(givers, values))
+        again = exact.filled(givers, values)
+        answer = exact._answer(again, again.idle(values, full.used))
         return replace(answer, notes=(note, *answer.notes[1:])) if note else answer
 
     def _notes(self, number: Quantity, full: Filled) -> Iterator[str]:

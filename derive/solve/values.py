@@ -30,6 +30,7 @@ LONGEST_BLOCK = 256  # chips along the blocks into which a torus axis is cut
 SOURCE_OF_NOTEBOOK = "NB"
 COUNTED = ("mesh", "axis")  # the roles of what is a number of devices
 WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
+COUNTS = (*WHOLE, v.b_seq, v.B_seq)  # of a step
 SHARES = (v.eta, v.mu, v.x_pp, v.x_dp)
 # What a caller may set beside the degrees: not what the options state, nor what follows.
 SETTABLE = (
@@ -40,12 +41,7 @@ ONES: Mapping[sp.Symbol, Quantity] = {
     s: number(1, v.unit_of_symbol(s), s.name, status="assumed")
     for s in (v.M_X, v.M_Y, v.M_Z, v.b_seq)
 }
-# What an assumption states, and which choice of it leaves the value to the caller.
-TAKEN_BY: Mapping[sp.Symbol, tuple[str, str]] = {
-    v.e: ("precision", 'precision="any" takes a value'),
-    v.s_P: ("precision", 'precision="any" takes a value'),
-    v.e_g: ("gradients", f"choose one of {', '.join(map(str, CHOICES['gradients']))}"),
-}
+STATED_BY = {v.e: "precision", v.s_P: "precision", v.e_g: "gradients"}
 Kind = TypeVar("Kind")
 FOLLOWS: Mapping[sp.Symbol, sp.Expr] = {v.alpha: v.C / v.W}
 
@@ -74,7 +70,7 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
         known |= facts_of(_last(models), _last(chips), need.assumptions)
     else:
         _check_assumed(typed, need.assumptions)
-    check_values(typed, WHOLE if need.definitions else ())
+    check_values(typed, COUNTS if need.definitions else ())
     _check_torus_axes(typed, {**known, **typed}.get(v.M_axes))
     _check_together(typed, need)
     return {**ONES, **known, **typed}
@@ -188,7 +184,9 @@ def _pod(chip: Chip) -> Values:
     }
 
 
-def check_values(values: Mapping[sp.Symbol, Quantity], counts: Iterable[sp.Symbol] = WHOLE) -> None:
+def check_values(
+    values: Mapping[sp.Symbol, Quantity], counts: Iterable[sp.Symbol] = COUNTS
+) -> None:
     """Raise DeriveError for a degree or one of the `counts` that is no whole number, and for a
     share that is above 1."""
     for symbol, quantity in values.items():
@@ -226,12 +224,13 @@ def _is_cut(share: Fraction, axes: int) -> bool:
 
 def _check_assumed(values: Values, assumptions: Assumptions) -> None:
     """Raise DeriveError for a value of what the assumptions state, saying which would take it."""
-    for symbol in values:
-        if symbol in assumptions.elements:
-            name, free = TAKEN_BY.get(symbol, ("", ""))
-            told = f'follows from {name}="{getattr(assumptions, name)}"; {free}' if name else ""
-            told = told or f"is {assumptions.elements[symbol]} and cannot be set"
-            raise DeriveError(f"{symbol.name}: {v.meaning(symbol).gloss}, {told}")
+    for symbol in filter(assumptions.elements.__contains__, values):
+        told, name = f"is {assumptions.elements[symbol]} and cannot be set", STATED_BY.get(symbol)
+        if name is not None:
+            told = f'follows from {name}="{getattr(assumptions, name)}"; choose another of '
+            told += ", ".join(map(str, CHOICES[name]))
+            told += f' ({name}="any" takes a value)' if "any" in CHOICES[name] else ""
+        raise DeriveError(f"{symbol.name}: {v.meaning(symbol).gloss}, {told}")
 
 
 def _check_together(values: Values, need: Requirement) -> None:

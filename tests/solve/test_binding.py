@@ -33,7 +33,9 @@ ROOT = Path(__file__).parents[2]
         "__import__('os')", "1e999", "x" * 10_000, [1], (2,), {}, b"1", object(), 1j, sp.nan, sp.oo,
         sp.zoo, sp.Symbol("F"), sp.Float("nan"), sp.pi, number("0"), number("-2"), 10**5000,
         sp.Integer(10) ** 400, -(sp.Integer(10) ** 5000), Fraction(1, 10**5000),
-        Quantity(v.B), Quantity(sp.nan), Quantity(sp.oo),
+        Quantity(v.B), Quantity(sp.nan), Quantity(sp.oo), Fraction(10**4000 + 1, 10**4000),
+        np.float64("nan"), np.bool_(True), np.longdouble("1e4000"), Decimal("1e999999999"),
+        Decimal("NaN"), np.complex128(2), np.datetime64("2026"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

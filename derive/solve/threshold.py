@@ -184,8 +184,9 @@ class Threshold(Bounded):
             notes = (note or f"with these values there is no bound on {self.symbol}",)
             return replace(self._answer(full), sides=(), notes=notes)
         again = exact.filled(givers, values)
-        answer = exact._answer(again, again.idle(values, full.used))
-        return replace(answer, notes=(note, *answer.notes[1:])) if note else answer
+        answer, idle = exact._answer(again), again.idle(values, full.used)
+        told = (note, *answer.notes[1:]) if note else answer.notes
+        return replace(answer, notes=(*told, *idle))
 
     def _notes(self, number: Quantity, full: Filled) -> Iterator[str]:
         """What a bound of a limit that is no positive number, or beyond a node, says."""

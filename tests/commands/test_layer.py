@@ -206,3 +206,9 @@ def test_what_binds_adds_the_times_of_each_link(answer: Any) -> None:
     assert node > forward["seconds"] > activations / 450e9
     assert forward["binds"] == "node"
     assert sum(m["links"].get("node", 0) for m in forward["moves"]) == pytest.approx(node)
+
+
+def test_a_value_without_a_part_is_told(run: Any) -> None:
+    for more in ((), ("--json",)):
+        _, out, _ = run("layer", "fsdp", "--set", "B=1024", "--set", "L_p=3", *more)
+        assert "L_p plays no part in this answer" in out and "B plays no part" not in out

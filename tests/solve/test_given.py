@@ -54,6 +54,7 @@ ENTRANCES: dict[str, tuple[Ask, dict[str, Any]]] = {
     **{name: asked_of(LIMITS[name], LIMITS[name].asked, H100, LLAMA) for name in ("tensor_share",)},
     "memory": asked_of(fsdp, v.M_hbm, *ON),
     "node": asked_of(fsdp, PER_CHIP, H100),
+    "chips": asked_of(fsdp, v.N, H100),
     "optimum": (lambda values: optimum(fsdp_tensor, v.X).on(*ON, **values), {"B": 2**22, "N": 64}),
     "numerical": (lambda values: numerical(fsdp, v.B, *ON, form="exact", values=values), {"X": 64}),
     "divisors": (split("divisors"), {"B": 2**18}),

@@ -342,6 +342,13 @@ def test_a_number_of_a_thousand_bits_is_read_and_one_more_is_not() -> None:
                     expression(whole)
 
 
+def test_the_largest_number_of_a_sum_is_what_counts() -> None:
+    half = f"{'*'.join(['2**90'] * 11)}*{2**7}"  # of 998 bits, and over one
+    assert expression(f"B/3 + {half} + {half}") is not None
+    with pytest.raises(DeriveError, match="more than 1000 bits"):
+        expression(f"B/3 + {half} + {half} + {half} + {half}")
+
+
 def test_the_longest_value_is_read() -> None:
     assert quantity("4 tokens".ljust(200), token).value == 4
     with pytest.raises(DeriveError, match="a value of 201 characters, the limit is 200"):

@@ -190,3 +190,16 @@ def test_what_only_grows_or_only_falls_has_no_best(power: int) -> None:
         at_best(*(Load((term,), ("X",)) for term in terms))
     with pytest.raises(NotClosedForm, match=f"no best X: the sum only {word} with it"):
         at_best(Load((*terms, v.B / v.F), ("X", "Y", "Z")))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "end"), [(4_194_304, "64"), (28672 * 64, None), (448, None), (447, "1")]
+)
+def test_an_optimum_outside_the_mesh_names_the_end_that_is_best(
+    tokens: int, end: str | None
+) -> None:
+    """X = sqrt(B N / F) with one torus axis each, and it is from 1 to N, both of them in it."""
+    answer = optimum(fsdp_tensor, v.X).on(V5P, LLAMA, B=tokens, N=64, M_X=1, M_Y=1)
+    assert answer.value**2 == sp.Rational(64 * tokens, 28672)
+    notes = [note for note in answer.notes if "no split has that" in note]
+    assert [note.rpartition("and ")[2] for note in notes] == ([f"{end} is best"] if end else [])

@@ -18,7 +18,7 @@ from pkgutil import walk_packages
 
 import pytest
 from hostile.guards import INPUTS, hung, run
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import derive
 
@@ -30,6 +30,7 @@ settings.register_profile(
     deadline=None,
     derandomize=INPUTS <= 2000,
     database=None,
+    phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("hostile")

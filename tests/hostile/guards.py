@@ -21,7 +21,12 @@ from derive.notation.errors import DeriveError
 INPUTS = int(os.environ.get("HOSTILE", "2000"))
 SECONDS = 10
 FORBIDDEN = ("subprocess.", "os.", "shutil.", "socket.", "ctypes.", "pty.", "webbrowser.")
-EXECUTING = ("sympy/polys/monomials.py", "jinja2/environment.py", os.path.realpath(code.__file__))
+EXECUTING = (
+    "sympy/polys/monomials.py",
+    "sympy/utilities/lambdify.py",
+    "jinja2/environment.py",
+    os.path.realpath(code.__file__),
+)
 HARMLESS = ("os.listdir", "os.scandir", "os.walk", "os.fwalk")
 
 watching = False
@@ -47,8 +52,8 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _own(executed: CodeType, by: str) -> bool:
     """Whether code is a module's of the program or of a library, a line of the prompt, a template
-    that was checked, what SymPy writes for a ring of polynomials, or what lambdify makes of a
-    checked page: a function that names nothing but its arguments."""
+    that was checked, an import of lambdify's, what SymPy writes for a ring of polynomials, or what
+    lambdify makes of a checked page: a function that names nothing but its arguments."""
     if executed.co_filename.startswith("<lambdifygenerated"):
         (function,) = (part for part in executed.co_consts if isinstance(part, CodeType))
         return function.co_names == ()

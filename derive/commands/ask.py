@@ -17,7 +17,7 @@ from derive.cost.strategies import Strategy
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm
+from derive.notation.errors import DeriveError, NotClosedForm, quoted
 from derive.notation.quantity import Quantity, glossed
 from derive.notation.read import ratio
 from derive.solve.answer import Answer, Bounded, tree_lines
@@ -70,7 +70,7 @@ def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
     if isinstance(subject, Strategy):
         if getattr(options, "assume", None) is not None:
             told = "--assume is for limits such as context_ring"
-            raise DeriveError(f"{told}, not {options.strategy}")
+            raise DeriveError(f"{told}, not {quoted(options.strategy)}")
         return
     elsewhere = {**OPTIONS, "feasible": "--feasible", "best": "--best"}
     for name, option in elsewhere.items():

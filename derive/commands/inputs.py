@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import prod
+from os import fsencode
 from pathlib import Path
 from types import MappingProxyType
 
@@ -34,9 +36,10 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
 
 def path_of(text: str, what: str) -> Path:
     """The path that was typed; raises DeriveError for one that no file can have."""
-    if not text or len(text) > LONGEST_PATH or "\0" in text:
-        raise DeriveError(f"{what}: expected a path, found {quoted(text)}")
-    return Path(text)
+    with suppress(UnicodeEncodeError):
+        if text and len(text) <= LONGEST_PATH and b"\0" not in fsencode(text):
+            return Path(text)
+    raise DeriveError(f"{what}: expected a path, found {quoted(text)}")
 
 
 def catalogue_of(options: Namespace) -> Catalogue:

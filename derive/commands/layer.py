@@ -70,10 +70,10 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if laid_out is not None:
         check_division(laid_out, {symbol.name: value for symbol, value in given.items()})
     data: dict[str, Any] = {"sharding": str(laid_out or strategy.name)}
-    for cost in strategy.passes(assumptions):
-        data[cost.name] = _pass(cost, plain, network)
     saved = [{"tensor": one.name, "bytes": plain(one.bytes)} for one in strategy.saved(assumptions)]
-    data["forward"]["saved"], data["backward"]["saved"] = saved, []
+    for cost in strategy.passes(assumptions):
+        kept = saved if cost.name == "forward" else []
+        data[cost.name] = {**_pass(cost, plain, network), "saved": kept}
     if laid_out is not None:
         data["parameters"] = list(laid_out.parameters)
     stated = (*STATED, *(("network",) if network else ()))

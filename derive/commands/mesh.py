@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from derive.notation.digits import exact
 from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.read import MAX_LENGTH
 from derive.plan.mesh import Mesh, Regrouped, lines, mesh, regrouped
 
 
 def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, int]:
-    """The whole numbers from `least` of "tp=2,cp=2", in that order; raises DeriveError."""
+    """The whole numbers from `least` of "tp=2,cp=2" or "tp=2 cp=2", in that order; raises
+    DeriveError."""
+    if len(text) > MAX_LENGTH:
+        raise DeriveError(f"{option}: {len(text)} characters, the limit is {MAX_LENGTH}")
     sizes: dict[str, int] = {}
-    for part in text.split(","):
+    for part in re.sub(r"[,\s]+(?=\w+\s*=)", ",", text.strip()).split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name:
+        if not equals or not name.isidentifier():
             raise DeriveError(
                 f"{option}: expected AXIS={'SIZE' if least else 'INDEX'},..., found {quoted(text)}"
             )
@@ -27,12 +34,12 @@ def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, in
 
 def whole(text: str, option: str, least: int = 1) -> int:
     """A whole number that was typed; raises DeriveError naming the option."""
-    value = text.strip().replace(",", "").replace("_", "")
-    if not value.isascii() or not value.isdigit() or len(value) > 4000 or int(value) < least:
-        raise DeriveError(f"{option}: expected a whole number from {least}, found {quoted(text)}")
-    if len(value) > 18:
-        raise DeriveError(f"{option}: expected a whole number below 10**18, found {quoted(text)}")
-    return int(value)
+    with suppress(DeriveError):
+        value = exact(text)
+        if value.denominator == 1 and least <= value < 10**18:
+            return int(value)
+    told = f"expected a whole number from {least}, below 10**18"
+    raise DeriveError(f"{option}: {told}, found {quoted(text)}")
 
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
@@ -40,7 +47,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     per_node = whole(options.cards_per_node, "--cards-per-node")
     cards = mesh(sizes_of(options.sizes), per_node, options.order)
     rank = None if options.rank is None else whole(options.rank, "--rank", 0)
-    data = _as_data(cards, rank)
+    data = _as_data(cards, rank) if options.json else {}
     text = lines(cards)
     if rank is not None:
         text.append(f"rank {rank} is at {_shown(cards.coordinates(rank))}")
@@ -49,7 +56,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         text.append(f"{_shown(cards.coordinates(data['rank']))} is rank {data['rank']}")
     if options.experts is not None:
         experts = _experts(cards, options.experts)
-        data["experts"] = _as_data(experts, rank)
+        data["experts"] = _as_data(experts, rank) if options.json else {}
         text += lines(experts)
         if rank is not None:
             text.append(f"rank {rank} is at {_shown(experts.coordinates(rank))} among them")

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Any, TextIO
 
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, plain
 
 # What a narrow encoding lacks: the tree of `why`, and typography.
 _ASCII = str.maketrans({
@@ -29,7 +29,8 @@ def write_json(data: Any) -> None:
     """Print data as JSON, with characters escaped where the encoding lacks them."""
     out = _stream(sys.stdout)
     text = json.dumps(data, indent=2, ensure_ascii=False)
-    print(text if _fits(text, out) else json.dumps(data, indent=2), file=out)
+    fits = plain(text) == text and _fits(text, out)
+    print(text if fits else json.dumps(data, indent=2), file=out)
 
 
 def complain(message: str) -> None:
@@ -52,8 +53,8 @@ def discard() -> None:
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """`text` with plain spaces, in characters that the stream can write."""
-    text = text.replace("\u00a0", " ")
+    """`text` with plain spaces, in characters that the stream can write and no terminal acts on."""
+    text = plain(text.replace("\u00a0", " "))
     if _fits(text, stream):
         return text
     name = stream.encoding

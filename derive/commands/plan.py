@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -144,7 +143,7 @@ def _top(text: str | None, style: str) -> int:
 def _degrees(text: str, option: str) -> Wanted:
     """Those of "tp=8,cp=1", or of "tp=8 cp=1" as plans are shown; of those that are always shown
     1 where they are left out, but dp. Raises DeriveError."""
-    typed = sizes_of(re.sub(r"[,\s]+(?=\w+\s*=)", ",", text.strip()), option)
+    typed = sizes_of(text, option)
     for name in typed:
         if name not in NAMED:
             raise unknown(f"degree of {option}", name, [axis.symbol.name for axis in AXES])

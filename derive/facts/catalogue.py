@@ -28,6 +28,7 @@ DATA = Path(__file__).parent / "data"
 SHIPPED = ("sources.toml", "chips.toml", "models.toml", "profiles.toml")
 DEFAULT_PROFILE = "scaling-book"
 LARGEST = 2**20
+MOST_DOTS = 100
 _Named = TypeVar("_Named", Chip, Model)
 
 
@@ -198,6 +199,11 @@ def _instead(path: Path) -> str:
 
 
 def _parsed(content: str, file: str) -> dict[str, Any]:
+    # tomllib takes as long for a key of many dotted parts as for their number squared.
+    for line, text in enumerate(content.split("\n"), 1):
+        if text.count(".") > MOST_DOTS:
+            told = f"expected at most {MOST_DOTS} dots on a line, found {text.count('.')}"
+            raise FactError(f"{file}: line {line}: {told}")
     try:
         return tomllib.loads(content, parse_float=Decimal)
     # ValueError is also what Python raises for a whole number of too many digits, ArithmeticError

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from unicodedata import category
+
+
+def plain(text: str) -> str:
+    """`text` with what a terminal acts on, but for line ends and tabs, written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" or category(c) == "Zs" else repr(c)[1:-1] for c in text
+    )
 
 
 class DeriveError(Exception):
     """A mistake in the input, told in one message; the command line prints it and exits 2."""
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class UnknownName(DeriveError):

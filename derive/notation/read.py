@@ -25,6 +25,7 @@ MAX_DEPTH = 30
 MAX_POWER = 100
 MAX_ROOT = 12
 MAX_BITS = 1000
+MAX_SUM = 12
 MAX_ARGUMENTS = 12
 LARGEST = Fraction(10) ** 40
 
@@ -172,12 +173,14 @@ class _Grammar:
         self.arguments = 0
 
     def read(self) -> sp.Expr:
-        expr = self.sum()
+        try:
+            expr = self.sum()
+        except ValueError:  # of SymPy's Max and Min, for what has no order
+            expr = sp.nan
+        if expr.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I) or expr.is_extended_real is False:
+            raise DeriveError(f"no finite real expression: {quoted(self.text)}")
         if self.kind != "end":
             raise self.error("an operator or the end")
-        infinite = expr.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I)
-        if infinite or expr.is_extended_real is False:
-            raise DeriveError(f"no finite real expression: {quoted(self.text)}")
         return expr
 
     def refused(self, rest: str) -> DeriveError:
@@ -269,6 +272,9 @@ class _Grammar:
         for node in expr.atoms(sp.Pow):
             if abs(node.exp) > MAX_POWER or node.exp.q > MAX_ROOT:
                 raise DeriveError(f"a power beyond {MAX_POWER} in {quoted(self.text)}")
+        # SymPy asks a sum for its sign, and isolates the roots of a polynomial for that.
+        if expr.is_Add and any(_degree(expr, s) > MAX_SUM for s in expr.free_symbols):
+            raise DeriveError(f"a sum of powers beyond {MAX_SUM} in {quoted(self.text)}")
         return expr
 
     def atom(self) -> sp.Expr:
@@ -307,7 +313,16 @@ class _Grammar:
             return self.raised(given[0], sp.Rational(1, 2))
         if name.startswith("log") and given[0].is_zero:
             raise DeriveError(f"the logarithm of zero in {quoted(self.text)}")
+        if name in _MANY:  # SymPy compares them by the signs of their differences
+            self.bounded(sp.Add(*given, evaluate=False))
         return FUNCTIONS[name](*given)
+
+
+def _degree(expr: sp.Expr, symbol: sp.Symbol) -> sp.Rational:
+    """At most so many factors of the symbol are multiplied where a sum is expanded."""
+    if isinstance(expr, sp.Pow):
+        return abs(expr.exp) * _degree(expr.base, symbol)
+    return sum((_degree(arg, symbol) for arg in expr.args), sp.Integer(expr == symbol))
 
 
 def tokens(

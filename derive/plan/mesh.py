@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import nsmallest
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import prod
 from operator import mul
 from types import MappingProxyType
@@ -101,21 +100,21 @@ class Mesh:
         return self._checked(rank) // self.cards_per_node
 
     def each_group(self, axis: str) -> Iterator[Sequence[int]]:
-        """The ranks of each group of the axis, rising, one group after the other; raises
-        UnknownName."""
-        stride = self.stride(axis)
-        span = stride * self.sizes[axis]
-        for outer in range(0, self.cards, span):
-            for inner in range(outer, outer + stride):
-                yield self._ranks(range(inner, inner + span, stride))
+        """The ranks of each group of the axis, rising, groups in the order of their first rank;
+        raises UnknownName."""
+        stride, size = self.stride(axis), self.sizes[axis]
+        for place in map(self._place, range(self.cards)):
+            if place // stride % size == 0:
+                yield self._ranks(range(place, place + stride * size, stride))
 
     def groups(self, axis: str) -> tuple[tuple[int, ...], ...]:
         """The ranks of each group of the axis, groups in the order of their first rank."""
-        return tuple(sorted(map(tuple, self.each_group(axis))))
+        return tuple(map(tuple, self.each_group(axis)))
 
     def inside_node(self, axis: str) -> bool:
         """Whether every group of the axis lies inside one node."""
-        return all(self.one_node(group) for group in self.each_group(axis))
+        size, span = self.sizes[axis], self.stride(axis) * self.sizes[axis]
+        return size == 1 or self.cards <= self.cards_per_node or self.cards_per_node % span == 0
 
     def one_node(self, group: Sequence[int]) -> bool:
         """Whether ranks of the mesh that rise are all of one node."""
@@ -226,17 +225,27 @@ class Regrouped(Mesh):
         """What the shape is of, in words."""
         return "the same cards for a mixture-of-experts layer"
 
+    def inside_node(self, axis: str) -> bool:
+        """Whether every group of the axis lies inside one node."""
+        stride, size = self.stride(axis), self.sizes[axis]
+        if size == 1 or self.apart % (stride * size) == 0:
+            return super().inside_node(axis)
+        first = (place for place in range(self.cards) if place // stride % size == 0)
+        reach = stride * (size - 1)
+        return all(self.one_node(self._ranks(range(p, p + reach + 1, reach))) for p in first)
+
     def _place(self, rank: int) -> int:
         rest, inner = divmod(rank, self.apart)
         outer, stage = divmod(rest, self.sizes["pp"])
         return stage * self.stride("pp") + outer * self.apart + inner
 
     def _ranks(self, places: range) -> Sequence[int]:
-        return self._by_place[places.start : places.stop : places.step]
+        return [self._rank(place) for place in places]
 
-    @cached_property
-    def _by_place(self) -> list[int]:
-        return sorted(range(self.cards), key=self._place)
+    def _rank(self, place: int) -> int:
+        stage, rest = divmod(place, self.stride("pp"))
+        outer, inner = divmod(rest, self.apart)
+        return (outer * self.sizes["pp"] + stage) * self.apart + inner
 
 
 def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
@@ -265,7 +274,7 @@ def lines(cards: Mesh) -> list[str]:
     told = [f"{cards.title}: {shape}"]
     for axis in cards.sizes:
         count = cards.cards // cards.sizes[axis]
-        first = nsmallest(GROUPS, map(tuple, cards.each_group(axis)))
+        first = islice(cards.each_group(axis), min(count, GROUPS))
         shown = " ".join([*map(_shown, first), *(["..."] if count > GROUPS else [])])
         where = "inside a node" if cards.inside_node(axis) else "across nodes"
         told.append(f"{axis:<{width}}  {counted(count, 'group')} {where}: {shown}")

@@ -77,6 +77,12 @@ QUESTIONS = [
     ("\x1b[2J", "expected"),
     ("\u0412/X", "expected"),
     ("B\0", "expected"),
+    ("Y*((X**2+3)**50-X-1)", "a sum of powers beyond 12"),
+    ("Y*(" + "*".join(f"(X**2+{n})" for n in range(2, 22)) + "-X-1)", "a sum of powers"),
+    ("sqrt(X**30-X-1)", "a sum of powers"),
+    ("max((X**2+3)**40, X**3, B)", "a sum of powers"),
+    ("max(sqrt(-2), B)", "no finite real expression"),
+    ("max(log(8)-3*log(2), B)", "no finite real expression"),
     ("Y", "does not involve Y"),
     ("T_math", "does not involve"),
 ]

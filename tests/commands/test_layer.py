@@ -36,6 +36,12 @@ def test_the_table_of_the_four_strategies(answer: Any, row: tuple[str, ...]) -> 
     assert same(found["backward"]["bytes"], moved_back)
 
 
+def test_a_forward_pass_alone(answer: Any) -> None:
+    """Decoding has no backward pass, and saves nothing for one."""
+    found = answer("layer", "weight_reads")
+    assert "backward" not in found and found["forward"]["saved"] == []
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_json_has_its_names(answer: Any, name: str) -> None:
     found = answer("layer", name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 from derive.cli import main
-from derive.commands.output import encodable
+from derive.commands.output import encodable, write_json
+from derive.notation.errors import DeriveError
 
 ROOT = Path(__file__).parents[2]
 ASK = ("ask", "fsdp_tensor", "B/N", "--chip", "tpu-v5p", "--model", "llama-3-70b", "--steps")
@@ -98,6 +100,20 @@ def test_powers_of_ten_in_a_narrow_encoding() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     assert encodable("2.8×10¹⁵\u00a0FLOP, 10⁻⁴⁰", stream) == "2.8x10^15 FLOP, 10^-40"
     assert encodable("2×3 é", stream) == "2×3 é"
+
+
+def test_what_a_terminal_acts_on_is_an_escape() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    typed = "\x1b[31m\x9b\x7f\r\u202e\u2028 two\u2009words\tand\na line é"
+    shown = r"\x1b[31m\x9b\x7f\r\u202e\u2028" + " two\u2009words\tand\na line é"
+    assert encodable(typed, stream) == shown
+    assert str(DeriveError(f"no {typed}")) == f"no {shown}"
+
+
+def test_json_escapes_what_a_terminal_acts_on(capsys: pytest.CaptureFixture[str]) -> None:
+    write_json({"é": "\x9b\x7f"})
+    out = capsys.readouterr().out
+    assert "\\u009b\\u007f" in out and json.loads(out) == {"é": "\x9b\x7f"}
 
 
 def test_messages_in_a_narrow_encoding(process: Any) -> None:

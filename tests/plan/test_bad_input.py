@@ -58,6 +58,8 @@ def typed(text: str) -> list[str]:
         ("--why 1 0", "rank from 1 to"),
         ("--why 1 tp=8,cp=8,pp=9", "layers do not split"),
         ("--why 2 2", "found one twice"),
+        ("--also " + "," * 100_000, "100000 characters, the limit is"),
+        ("--also tp\x1b[31m=8", "expected AXIS=SIZE"),
         ("--why 1 -1", "expected a rank from 1, or degrees"),
         ("--why 1 tp=8,q=9", "unknown degree of --why 'q'"),
         ("--assume ntbook", "did you mean notebook?"),

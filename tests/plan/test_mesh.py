@@ -186,3 +186,17 @@ def test_a_mesh_of_the_most_cards_is_one():
     assert mesh({"tp": 2**20}, 8).nodes == 2**17
     with pytest.raises(DeriveError, match="the limit is 1,048,576"):
         mesh({"tp": 2**20 + 1}, 8)
+
+
+@pytest.mark.parametrize("names", [("tp", "cp", "dp"), ("tp", "pp", "dp"), ("dp", "pp", "tp")])
+@pytest.mark.parametrize("per_node", [1, 2, 3, 4, 6, 8, 12, 100])
+def test_inside_a_node_is_told_as_the_groups_lie(names, per_node):
+    """Told without making the groups, which are as many as the cards."""
+    for sizes in product((1, 2, 3), repeat=3):
+        cards = mesh(dict(zip(names, sizes, strict=True)), per_node)
+        stage = cards.cards // cards.sizes.get("pp", 1)
+        for shape in (cards, *(regrouped(cards, ep=n) for n in (2, 3) if stage % n == 0)):
+            for axis in shape.sizes:
+                groups = shape.groups(axis)
+                assert shape.inside_node(axis) == all(map(shape.one_node, groups))
+                assert groups == tuple(sorted(groups))

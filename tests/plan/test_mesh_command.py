@@ -14,7 +14,7 @@ from derive.notation.errors import DeriveError
 
 def mesh(text: str, **options: str) -> tuple[dict[str, Any], str]:
     """The command; options that hold spaces or nothing are given by name."""
-    typed = parser().parse_args(["mesh", *text.split()])
+    typed = parser().parse_args(["mesh", *text.split(), "--json"])
     return mesh_command.run(argparse.Namespace(**{**vars(typed), **options}))
 
 
@@ -44,6 +44,12 @@ def test_mesh_as_data_and_as_text():
         ("--sizes tp=0 --cards-per-node 8", "from 1"),
         ("--sizes tpp=2 --cards-per-node 8", "unknown mesh axis"),
         ("--sizes tp=2 --cards-per-node 0", "--cards-per-node"),
+        ("--sizes tp=2 --cards-per-node 8,1,6", "expected a whole number from 1"),
+        ("--sizes tp=2 --cards-per-node 1_6", "expected a whole number from 1"),
+        ("--sizes tp=1e18 --cards-per-node 8", "below 10"),
+        ("--sizes tp=2.5 --cards-per-node 8", "expected a whole number from 1"),
+        ("--sizes tp\x1b[31m=2 --cards-per-node 8", "AXIS=SIZE"),
+        ("--sizes " + "tp=2," * 200 + " --cards-per-node 8", "the limit is 500"),
     ],
 )
 def test_a_bad_mesh_is_one_line(text, told):

@@ -187,7 +187,7 @@ def test_a_bound_on_what_is_whole_holds_as_it_is_printed(share: str, stages: int
 def test_what_takes_from_a_load_bounds_from_below() -> None:
     """Replicas shrink the group that gathers: exactly, alpha (N - Z)/B must not exceed 1."""
     asked = threshold(hsdp, v.Z, form="exact")
-    few, many = (asked.on(chip("tpu-v5p"), X=1, B=b, N=64) for b in (127_500, 4_194_304))
+    few, many = (asked.on(chip("tpu-v5p"), B=b, N=64) for b in (127_500, 4_194_304))
     low = next(side for side in few.sides if side.direction == ">=")
     assert low.quantity.value == 64 - 50
     assert "with these values any Z will do" in many.notes

@@ -9,8 +9,8 @@ import sympy as sp
 from derive import Quantity, multiple_below, threshold
 from derive.book import decimals
 from derive.book.tables import Cell
-from derive.cost.strategies import fsdp_tensor
-from derive.notation.symbols import N, Y
+from derive.cost.strategies import fsdp, fsdp_tensor
+from derive.notation.symbols import N, X, Y
 from derive.notation.units import one
 
 from .common import CASE, LATER, batch, chapter, days, iron_pod, ironwood, llama, made, n, on, whole
@@ -77,7 +77,8 @@ chapter.shown("ironwood-rounded-days", days(mesh, ironwood), decimals(1))
 three_ways = chapter.shown("ironwood-exact-mesh", slices_at(3, "exact")[0][1])
 chapter.shown("ironwood-exact-x", three_ways / 3, unit="")
 # The exact tensor limit beside the large-n gather of the weights.
-chapter.shown("ironwood-mixed-forms", slices_at(3, "large-n")[0][1])
+weights_alone = on(fsdp, X, ironwood, B=batch, M_X=CASE["M_X"])
+chapter.shown("ironwood-mixed-forms", multiple_below(weights_alone * 3, 3), unit="chips")
 exact_holds = 3 in splits_of(chips=three_ways, of=ironwood).degrees(Y)
 why = "the whole mesh, with exact collectives on both axes"
 chapter.holds(("ironwood-exact-holds", exact_holds, why))

@@ -41,7 +41,7 @@ chapter.holds(("alpha-definition", both_ways and same_unit, "C/W, both direction
 chapter.condition("data-parallel", threshold(data_parallel, B / X))
 chapter.derivation("data-parallel", steps(data_parallel, B / X))
 chapter.formula("hbm-rule", threshold(weight_reads, B))
-chapter.claim("hbm-rule", on(weight_reads, B, v5e), cite="SB1")
+chapter.claim("hbm-rule", on(weight_reads, B, v5e), "times", cite="SB1")
 for name, of in BOTH_CHIPS:
     for axes, word in ((1, "1axis"), (3, "3axes")):
         chapter.shown(f"dp-tokens-{name}-{word}", on(fsdp, B / X, of, M_X=axes))

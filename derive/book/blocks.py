@@ -146,7 +146,7 @@ def errata(
         else:
             right = words.get(erratum.figure, "")
             if not right and figure.quantity is not None:
-                right = shown(figure.quantity.value, figure.quantity.unit)
+                right = figure.quantity.printed()
         rows.append([erratum.place, erratum.printed, right, erratum.reason])
     if not rows:
         return "None are known."

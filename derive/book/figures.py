@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 import sympy as sp
 
 from derive.book import claims
-from derive.book.literals import literal
+from derive.book.literals import literal, unhedged
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.printed import NO_BREAK, Rounding, printed, shown
@@ -20,6 +20,7 @@ RELATIONS = {
     "<": lambda d: d < 0, "<=": lambda d: d <= 0, ">": lambda d: d > 0,
     ">=": lambda d: d >= 0, "==": lambda d: d == 0, "!=": lambda d: d != 0,
 }  # fmt: skip
+_SIDES = {"": "", "<=": "floor", ">=": "ceil"}
 
 
 @runtime_checkable
@@ -60,7 +61,7 @@ class Relation:
         return bool(RELATIONS[self.sign](fraction(self.left.value - self.right.value)))
 
     def __str__(self) -> str:
-        left, right = (shown(q.value, q.unit) for q in (self.left, self.right))
+        left, right = (q.printed() for q in (self.left, self.right))
         if left == right and self.left.value != self.right.value:
             left, right = (shown(q.value, q.unit, 12) for q in (self.left, self.right))
         return f"{left} {self.sign} {right}"
@@ -100,10 +101,8 @@ class Figure:
 
         Raises DeriveError for words without a number, or with one that the rule does not take.
         """
-        if self.kind == "claim" and self.quantity is not None:
-            return claims.holds(self.check, words, self.quantity.value)
-        if self.kind == "given" and self.quantity is not None:
-            return claims.holds(given_rule(self.quantity), words, self.quantity.value)
+        if self.kind in ("claim", "given") and self.quantity is not None:
+            return claims.holds(self._rule(words), words, self.quantity.value)
         return self.relation.holds if self.relation is not None else self.stated
 
     def clash(self, words: str) -> str:
@@ -118,8 +117,15 @@ class Figure:
             return f"not {self.relation or self.because}"
         if self.quantity is None:
             return ""
-        rule = self.check if self.kind == "claim" else given_rule(self.quantity)
-        return claims.restated(rule, words, self.quantity.value)
+        return claims.restated(self._rule(words), words, self.quantity.value)
+
+    def _rule(self, words: str) -> str:
+        """The rule for these words: a bound that no hedge softens is rounded to its own side."""
+        if self.kind == "given" and self.quantity is not None:
+            return given_rule(self.quantity)
+        side = _SIDES[self.quantity.bound if self.quantity is not None else ""]
+        plainly = self.check == "round" and unhedged(words)[0] == words
+        return side if side and plainly else self.check
 
 
 def given_rule(quantity: Quantity) -> str:
@@ -137,10 +143,10 @@ def number_text(quantity: Quantity, rule: Rounding, unit: str | None) -> tuple[s
 
     `unit` None prints the quantity's own unit, "" none, and any other text itself.
     """
-    bare = printed(quantity.value, rule)
+    bare = printed(quantity.value, quantity.rounding(rule))
     if unit is not None:
         return (bare + NO_BREAK + unit, NO_BREAK + unit) if unit else (bare, "")
-    text = printed(quantity.value, rule, quantity.unit)
+    text = quantity.printed(rule)
     return text, text[len(bare) :] if text.startswith(bare) else ""
 
 

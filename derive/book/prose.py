@@ -19,7 +19,7 @@ from derive.book.problems import Problem
 from derive.book.template import current_line
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.printed import shown
+from derive.notation.printed import printed
 
 _Item = TypeVar("_Item")
 DERIVED = "<sup>derived</sup>"
@@ -73,7 +73,8 @@ class Ledger:
             why = f": {figure.because}" if figure.because else f", it is {derived}"
             text = f"{figure.name} does not hold{why}; the template says {quoted(words)}"
         else:
-            value = "" if figure.quantity is None else shown(figure.quantity.value)
+            number = figure.quantity
+            value = "" if number is None else printed(number.value, number.rounding())
             rule = f" by rule {figure.check}" if figure.check else ""
             text = (
                 f"{figure.name} is {value}, so {quoted(words)} does not hold{rule}; "

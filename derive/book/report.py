@@ -12,7 +12,7 @@ from derive.book.problems import BookError
 from derive.facts.tree import cited, tree
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
-from derive.notation.printed import NO_BREAK, shown
+from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
 from derive.notation.text import aligned
 
@@ -59,7 +59,7 @@ def _record(result: Result, figure: Figure) -> dict[str, Any]:
     formula = quantity.formula if quantity is not None else ""
     if figure.relation is not None:
         sides = [figure.relation.left, figure.relation.right]
-        left, right = (side.formula or side.name or shown(side.value, side.unit) for side in sides)
+        left, right = (side.formula or side.name or side.printed() for side in sides)
         formula = f"{left} {figure.relation.sign} {right}"
     elif figure.kind == "require":
         formula = formula or figure.because

@@ -20,10 +20,11 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, quoted
 from derive.notation.quantity import Quantity, glossed
 from derive.notation.read import ratio
-from derive.solve.answer import Answer, Bounded, tree_lines
+from derive.solve.answer import Answer, Bounded, assumption_lines, holds
 from derive.solve.derivation import Step, derived, prove
 from derive.solve.derivation import steps as steps_to
 from derive.solve.feasible import LARGEST, Candidate, Feasible, feasible
+from derive.solve.links import suited
 from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
 from derive.solve.question import STATE, question
@@ -101,7 +102,11 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
 # The three answers.
 def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     try:
-        fixed = question(asked.expr).axes_given(asked.subject, asked.values)
+        # First over the links that the chip has, so that a refusal speaks of those.
+        what = question(asked.expr)
+        fixed = what.axes_given(asked.subject, asked.values)
+        under = suited(asked.subject, what, asked.assumptions, asked.givers, asked.values)
+        threshold(asked.subject, asked.expr, under, fixed=fixed)
         general = threshold(asked.subject, asked.expr, asked.assumptions, fixed=fixed)
         closed = general.suited(*asked.givers, **asked.values)
     except NotClosedForm as error:
@@ -110,6 +115,8 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
     answer = None if missing else general.on(*asked.givers, **asked.values)
     if answer is not None and isinstance(answer.threshold, Threshold):
         closed = answer.threshold
+        if isinstance(asked.subject, Limit) and answer.sides:
+            answer = replace(answer, notes=(*_other_form(closed, asked), *answer.notes))
     steps = derived(closed) if options.steps or options.json else ()
     # A bound that the values make infinite has no side.
     sides = {(s.direction, s.passes, s.where): s for s in (answer.sides if answer else ())}
@@ -120,6 +127,7 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
             "closed_form": tex.text(bound.expr),
             "latex": tex.tex(relation) if asked.latex else None,
             "value": plain(face.quantity) if face else None,
+            "printed": face.text if face else None,
             "passes": list(bound.passes),
             "networks": list(bound.where),
         }
@@ -142,6 +150,10 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
     )
     data["bounds"] = bounds
     data["provided"] = list(map(tex.text, closed.provided))
+    data["conditions"] = [
+        {"relation": tex.text(relation), "value": plain(share), "holds": holds(relation, share)}
+        for relation, share in (answer.provided if answer else ())
+    ]
     data["split"] = {s.symbol.name: tex.text(s.at) for s in closed.splits}
     if isinstance(asked.subject, Limit):
         data["claim"] = closed.requirement.claim
@@ -159,18 +171,12 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
 def _number_lines(
     asked: Asked, closed: Bounded, answer: Answer | None, missing: Sequence[sp.Symbol]
 ) -> list[str]:
-    if answer is not None and isinstance(asked.subject, Strategy):
-        return [str(answer)]
-    lines = []
     if answer is not None:
-        lines += [*answer.lines, *tree_lines([side.quantity for side in answer.sides])]
-        if answer.sides and isinstance(closed, Threshold):
-            lines += _other_form(closed, asked)
-        lines += [f"  {note}" for note in answer.notes]
+        return [str(answer)]
+    lines = assumption_lines(closed.described)
     if missing and (asked.givers or asked.values):
-        lines.append(f"  for a number, give a value to {glossed(missing)}")
-    told = closed.described if answer is None else answer.described
-    return [*lines, "  assumptions:", *(f"    {name}: {text}" for name, text in told.items())]
+        lines.insert(0, f"  for a number, give a value to {glossed(missing)}")
+    return lines
 
 
 def _other_form(closed: Threshold, asked: Asked) -> list[str]:
@@ -185,11 +191,11 @@ def _other_form(closed: Threshold, asked: Asked) -> list[str]:
     missing = also.missing(*asked.givers, **asked.values)
     if missing:
         needs = ", ".join(s.name for s in missing)
-        return [f"  with {option}: {also}, which needs {needs} as well"]
+        return [f"with {option}: {also}, which needs {needs} as well"]
     answer = also.on(*asked.givers, **asked.values)
     if answer.threshold != also or not answer.sides:
         return []
-    return [f"  with {option}: {also.direction} {answer.sides[0].text}"]
+    return [f"with {option}: {also.direction} {answer.sides[0].text}"]
 
 
 def _one_side(bounds: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -209,7 +215,12 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
     best = optimum(asked.subject, symbol, asked.assumptions)
     best = best.suited(*asked.givers, **asked.values)
-    steps = _steps_to_split(best) if options.steps or options.json else []
+    try:
+        steps = _steps_to_split(best) if options.steps or options.json else []
+    except NotClosedForm:  # of the largest slice, which the split itself does not need
+        if options.steps:
+            raise
+        steps = []
     missing = best.missing(*asked.givers, **asked.values)
     answer = None if missing else best.on(*asked.givers, **asked.values)
     data = _data(
@@ -292,6 +303,7 @@ def _data(
         "latex": closed.latex if closed is not None and asked.latex else None,
         "value": stated["value"],
         "exact": stated["exact"],
+        "printed": [f"{side.direction} {side.text}" for side in answer.sides] if answer else [],
         "unit": stated["unit"],
         "network": "torus" if network == "chip" else network,
         "assumptions": told,

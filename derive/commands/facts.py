@@ -115,7 +115,7 @@ def _model(named: Model) -> tuple[dict[str, Any], list[str], list[str]]:
     lines = [f"{named.name}: {named.title} [{named.source}] {named.status}"]
     for s, q in named.bindings().items():
         if s != v.P:  # exactly, below
-            lines.append(f"  {s.name:<4}{shown(q.value, q.unit):<12}{v.meaning(s).gloss}")
+            lines.append(f"  {s.name:<4}{q.printed():<12}{v.meaning(s).gloss}")
     lines.append(
         "  three matrices per layer (gated)" if named.gated else "  two matrices per layer"
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 import builtins
 import code
 import errno
+import os
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from derive.commands import output
@@ -23,6 +26,8 @@ derive: closed forms for distributed training. Try
 {limits}
 {symbols}
 meaning(X).gloss tells what a symbol stands for. Leave with exit() or Ctrl-D."""
+
+HISTORY_LINES = 1000
 
 
 class Console(code.InteractiveConsole):
@@ -67,14 +72,34 @@ def _feed(console: Console) -> None:
         console.push("")
 
 
-def _complete(names: dict[str, Any]) -> None:
+@contextmanager
+def _line_editing(names: dict[str, Any]) -> Iterator[None]:
+    """Completion of names, and the lines of former sessions; what cannot be read or written is
+    done without."""
     try:
         import readline
         import rlcompleter
     except ImportError:  # no line editing on this platform: the prompt works without it
+        yield
         return
     readline.set_completer(rlcompleter.Completer(names).complete)
     readline.parse_and_bind("tab: complete")
+    readline.set_history_length(HISTORY_LINES)
+    with suppress(OSError, RuntimeError):  # no file yet, or no home
+        readline.read_history_file(_history())
+    try:
+        yield
+    finally:
+        with suppress(OSError, RuntimeError):
+            file = _history()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(file)
+
+
+def _history() -> Path:
+    """Where the lines that were typed are kept: the state folder of the user, by XDG's rules."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or "")
+    return (state if state.is_absolute() else Path.home() / ".local/state") / "derive" / "history"
 
 
 def _wrapped(title: str, names: Iterable[str]) -> str:
@@ -91,8 +116,6 @@ def run() -> int:
     names: dict[str, Any] = {name: getattr(derive, name) for name in dir(derive)}
     names["__builtins__"] = builtins
     interactive = sys.stdin is not None and sys.stdin.isatty()
-    if interactive:
-        _complete(names)
     symbols = [name for name, meaning in vocabulary().items() if meaning.role != "time"]
     banner = BANNER.format(
         strategies=_wrapped("Strategies:", STRATEGIES),
@@ -103,7 +126,8 @@ def run() -> int:
     try:
         console = Console(names)
         if interactive:
-            console.interact(banner, exitmsg="")
+            with _line_editing(names):
+                console.interact(banner, exitmsg="")
         else:
             _feed(console)
     finally:

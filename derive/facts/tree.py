@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from derive.facts import Catalogue, sources
-from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
 
 _BRANCH, _LAST, _PIPE, _GAP = "├─ ", "└─ ", "│  ", "   "
@@ -46,7 +45,7 @@ def _keys(quantity: Quantity) -> Iterator[str]:
 def _lines(node: Quantity, seen: set[int], name: str) -> list[str]:
     name = name or node.name or "value"
     formula = f" = {node.formula}" if node.formula else ""
-    head = f"{name}{formula} = {shown(node.value, node.unit)}"
+    head = f"{name}{formula} = {node.printed()}"
     place = f"[{node.source}] {node.where}".rstrip() if node.source else node.where
     origin = ", ".join(part for part in (node.owner, node.basis, place, node.status) if part)
     head += f"  ({origin})" if origin else ""

@@ -7,18 +7,20 @@ from zero on the exact value, so that 2.675 prints 2.68 and 2.5 prints 3.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import sympy as sp
 
 from derive.notation.errors import DeriveError, quoted
 
 Exact: TypeAlias = int | Fraction | sp.Expr
+Toward: TypeAlias = Literal["nearest", "down", "up"]
 
 SI = {name: Fraction(10) ** (3 * (i + 1)) for i, name in enumerate("kMGTPE")}
 BINARY = {f"{name}i": Fraction(1024) ** (i + 1) for i, name in enumerate("KMGTPE")}
@@ -163,9 +165,13 @@ def _irrational(value: sp.Expr) -> Fraction:
     return simple if abs(simple - close) <= abs(close) * _SAME else close
 
 
-def rounded(value: Fraction, place: int = 0) -> int:
-    """The integer n for which n * 10**place is nearest to `value`, halves going away from zero."""
-    return multiple(value, Fraction(10) ** place)
+def rounded(value: Fraction, place: int = 0, toward: Toward = "nearest") -> int:
+    """The integer n for which n * 10**place is nearest to `value`, halves going away from zero; or
+    the nearest of those that are not above it (down), or not below (up)."""
+    step = Fraction(10) ** place
+    if toward == "nearest":
+        return multiple(value, step)
+    return math.floor(value / step) if toward == "down" else math.ceil(value / step)
 
 
 def multiple(value: Fraction, step: Fraction) -> int:

@@ -1,12 +1,12 @@
 """Numbers as they are printed, by named rules, as text and as TeX.
 
-Both forms come from one rounding of the exact value. Text has "2,550", a true minus sign and a
-non-breaking space before the unit; TeX has `2{,}550`. Neither ever shows "2.55e+03".
+Both forms come from one rounding of the exact value, by any rule to the nearest or to one side.
+Text has "2,550", a true minus sign and a non-breaking space before the unit; TeX has `2{,}550`.
+Neither ever shows "2.55e+03".
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -18,6 +18,7 @@ from derive.notation.digits import (
     SI,
     SMALL,
     Exact,
+    Toward,
     fixed,
     fraction,
     grouped,
@@ -25,24 +26,26 @@ from derive.notation.digits import (
     rounded,
 )
 from derive.notation.errors import DeriveError, UnitError, quoted
-from derive.notation.units import Unit, one, parameter, second
+from derive.notation.units import WHOLE_UNITS, Unit, one, parameter, second
 
 MINUS = "\u2212"
 NO_BREAK = "\u00a0"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_TURNED: dict[Toward, Toward] = {"nearest": "nearest", "down": "up", "up": "down"}
 _SHORT = {"FLOP": "FLOP", "byte": "B", "second": "s"}
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """How a number is rounded and written; `trim` drops zeros that end a decimal fraction."""
+    """How a number is rounded and written; `trim` drops zeros that end a decimal fraction, and
+    `toward` says to which side it is rounded at its last digit."""
 
     kind: Literal[
-        "integer", "floor", "ceiling", "significant", "decimals", "si", "binary", "percent",
-        "exact", "scientific",
-    ]  # fmt: skip
+        "integer", "significant", "decimals", "si", "binary", "percent", "exact", "scientific"
+    ]
     digits: int = 0
     trim: bool = False
+    toward: Toward = "nearest"
 
     def __post_init__(self) -> None:
         least = 1 if self.kind in ("significant", "si", "binary", "scientific") else 0
@@ -57,12 +60,12 @@ def integer() -> Rounding:
 
 def floor() -> Rounding:
     """The value rounded down to an integer, as an upper bound on whole things is printed."""
-    return Rounding("floor")
+    return Rounding("integer", toward="down")
 
 
 def ceiling() -> Rounding:
     """The value rounded up to an integer, as a lower bound on whole things is printed."""
-    return Rounding("ceiling")
+    return Rounding("integer", toward="up")
 
 
 def significant(digits: int, *, trim: bool = False) -> Rounding:
@@ -135,19 +138,18 @@ WHOLE_BELOW = 10**8
 def shown(value: Exact, unit: Unit | None = None, digits: int = 4) -> str:
     """A number for reading in a terminal: whole numbers whole, large ones under a prefix, anything
     else at so many significant digits."""
-    return printed(value, _reading_rule(value, digits), unit)
+    return printed(value, reading_rule(value, unit, digits), unit)
 
 
-def shown_tex(value: Exact, unit: Unit | None = None) -> str:
-    """The same as TeX, for a notebook."""
-    return printed_tex(value, _reading_rule(value), unit)
-
-
-def _reading_rule(value: Exact, digits: int = 4) -> Rounding:
+def reading_rule(
+    value: Exact, unit: Unit | None = None, digits: int = 4, toward: Toward = "nearest"
+) -> Rounding:
+    """The rule of `shown`; to a side, what counts whole things is a whole number as well."""
     size = abs(fraction(value))
+    whole = size.denominator == 1 or (toward != "nearest" and size > 1 and unit in WHOLE_UNITS)
     if size >= WHOLE_BELOW:
-        return si(digits, trim=True)
-    return integer() if size.denominator == 1 else significant(digits, trim=True)
+        return Rounding("si", digits, True, toward)
+    return Rounding("integer" if whole else "significant", digits, True, toward)
 
 
 def printed_tex(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:
@@ -170,8 +172,8 @@ def _parts(value: Exact, rule: Rounding, unit: Unit | None) -> tuple[bool, _Show
         raise UnitError(f"percent: expected a share without unit, found {unit}")
     if rule.kind == "exact" and not isinstance(value, (int, Fraction, sp.Rational)):
         raise DeriveError(f"exact: {quoted(value)} is neither a decimal nor a fraction")
-    if rule.kind in ("floor", "ceiling"):
-        number = Fraction(math.floor(number) if rule.kind == "floor" else math.ceil(number))
+    if number < 0:  # digits are those of the size, which grows to the other side
+        rule = replace(rule, toward=_TURNED[rule.toward])
     shown = _rounded(abs(number), rule, unit)
     if rule.trim and "." in shown.digits:
         shown = replace(shown, digits=shown.digits.rstrip("0").rstrip("."))
@@ -185,22 +187,22 @@ def _parts(value: Exact, rule: Rounding, unit: Unit | None) -> tuple[bool, _Show
 
 
 def _rounded(number: Fraction, rule: Rounding, unit: Unit) -> _Shown:
-    digits = rule.digits
     if rule.kind == "exact":
         return _exact(number)
-    if rule.kind in ("integer", "floor", "ceiling", "decimals"):
-        return _Shown(fixed(rounded(number, -digits), -digits))
-    if rule.kind == "percent":
-        return _Shown(fixed(rounded(number * 100, -digits), -digits))
+    if rule.kind == "integer":
+        return _Shown(fixed(rounded(number, 0, rule.toward), 0))
+    if rule.kind in ("decimals", "percent"):
+        share = number * 100 if rule.kind == "percent" else number
+        return _Shown(fixed(rounded(share, -rule.digits, rule.toward), -rule.digits))
     if number == 0:
         return _Shown("0")
     if rule.kind == "significant":
-        return _significant(number, digits)
+        return _significant(number, rule)
     if rule.kind == "scientific":
-        return _scientific(number, digits)
+        return _scientific(number, rule)
     if rule.kind == "binary":
-        return _binary(number, digits)
-    scaled = _si(number, digits, small=unit.dimension == second)
+        return _binary(number, rule)
+    scaled = _si(number, rule, small=unit.dimension == second)
     # The trade counts parameters in billions: 70.6B, not 70.6G.
     return replace(scaled, prefix="B") if scaled.prefix == "G" and unit == parameter else scaled
 
@@ -213,46 +215,46 @@ def _exact(number: Fraction) -> _Shown:
     return _Shown(str(number.numerator), over=number.denominator)
 
 
-def _digits(number: Fraction, digits: int) -> tuple[int, int]:
+def _digits(number: Fraction, rule: Rounding) -> tuple[int, int]:
     """Count and place of the value at so many significant digits: 9.996 at three is (100, -1)."""
-    place = magnitude(number) - digits + 1
-    count = rounded(number, place)
-    return (count // 10, place + 1) if count == 10**digits else (count, place)
+    place = magnitude(number) - rule.digits + 1
+    count = rounded(number, place, rule.toward)
+    return (count // 10, place + 1) if count == 10**rule.digits else (count, place)
 
 
-def _significant(number: Fraction, digits: int) -> _Shown:
-    count, place = _digits(number, digits)
+def _significant(number: Fraction, rule: Rounding) -> _Shown:
+    count, place = _digits(number, rule)
     value = count * Fraction(10) ** place
     if not Fraction(1, 10**5) <= value < 10**15:
-        return _scientific(number, digits)
+        return _scientific(number, rule)
     return _Shown(fixed(count, place))
 
 
-def _scientific(number: Fraction, digits: int) -> _Shown:
-    count, place = _digits(number, digits)
-    return _Shown(fixed(count, 1 - digits), power=place + digits - 1)
+def _scientific(number: Fraction, rule: Rounding) -> _Shown:
+    count, place = _digits(number, rule)
+    return _Shown(fixed(count, 1 - rule.digits), power=place + rule.digits - 1)
 
 
-def _si(number: Fraction, digits: int, small: bool) -> _Shown:
+def _si(number: Fraction, rule: Rounding, small: bool) -> _Shown:
     below = dict(reversed(SMALL.items())) if small else {}
     table = below | {"": Fraction(1)} | SI
-    count, place = _digits(number, digits)
+    count, place = _digits(number, rule)
     # Chosen by the rounded value, so that 999.95 at three digits is 1.00k and not 1000.
     value = count * Fraction(10) ** place
     prefix = max((p for p in table if table[p] <= value), key=table.__getitem__, default="")
-    return replace(_significant(number / table[prefix], digits), prefix=prefix)
+    return replace(_significant(number / table[prefix], rule), prefix=prefix)
 
 
-def _binary(number: Fraction, digits: int) -> _Shown:
+def _binary(number: Fraction, rule: Rounding) -> _Shown:
     for prefix, scale in ({"": Fraction(1)} | BINARY).items():
         scaled = number / scale
-        place = min(0, magnitude(scaled) - digits + 1)
-        count = rounded(scaled, place)
+        place = min(0, magnitude(scaled) - rule.digits + 1)
+        count = rounded(scaled, place, rule.toward)
         if count * Fraction(10) ** place < 1024 or prefix == "Ei":
             break
     if scaled < 1:
-        return replace(_significant(scaled, digits), prefix=prefix)
-    if count == 10**digits and place < 0:
+        return replace(_significant(scaled, rule), prefix=prefix)
+    if count == 10**rule.digits and place < 0:
         count, place = count // 10, place + 1
     return _Shown(fixed(count, place), prefix)
 

@@ -6,21 +6,36 @@ others are made from quantities by a formula, so that the tree of any figure can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import sympy as sp
 
 from derive.notation import digits
-from derive.notation.errors import DeriveError, UnitError
-from derive.notation.printed import shown, shown_tex
+from derive.notation.errors import DeriveError, UnitError, quoted
+from derive.notation.printed import Rounding, printed, printed_tex, reading_rule
 from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
+Comparison: TypeAlias = Callable[["Quantity", "Quantity | int | Fraction"], bool]
 Status = Literal["published", "derived", "provisional", "assumed", "given"]
+_TOWARD: dict[str, digits.Toward] = {"": "nearest", "<=": "down", ">=": "up"}
+_FORMAT = re.compile(r"((?:.?[<^>])?(?:[1-9][0-9]{0,2})?)(?:,?(?:\.([0-9]{1,2}))?([defg%]))?s?")
+_KINDS: dict[str, Literal["integer", "scientific", "decimals", "significant", "percent"]] = {
+    "d": "integer", "e": "scientific", "f": "decimals", "g": "significant", "%": "percent",
+}  # fmt: skip
+
+
+def _comparison(sign: str, holds: Callable[[Fraction, int], bool]) -> Comparison:
+    def compared(left: Quantity, right: Quantity | int | Fraction) -> bool:
+        return holds(digits.fraction(left.value - _alike(left, right, sign).value), 0)
+
+    return compared
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +45,10 @@ class Quantity:
     `owner` names what it belongs to (a chip, a model), `source` the citation key, `where` the place
     in that source, `basis` what is counted (one-way per link, bidirectional per axis, ...).
     `formula` and `inputs` are set on a derived quantity: each input is the symbol's name and its
-    quantity.
+    quantity. `bound` is "<=" or ">=" where the value is the most or the least of what is bounded:
+    such a number is rounded, wherever it is printed, to the side on which it still is one.
+
+    Quantities are equal where all of this is; `<` and its like compare values alone.
     """
 
     value: sp.Expr
@@ -43,6 +61,7 @@ class Quantity:
     status: Status = "derived"
     formula: str = ""
     inputs: tuple[tuple[str, Quantity], ...] = ()
+    bound: str = ""
 
     def named(self, name: str, unit: Unit | None = None) -> Quantity:
         """The same quantity under a name, and with a unit of the same dimension where given."""
@@ -50,19 +69,67 @@ class Quantity:
             raise UnitError(f"{name}: expected {unit}, found {self.unit}")
         return replace(self, name=name, unit=self.unit if unit is None else unit)
 
+    def rounding(self, rule: Rounding | None = None) -> Rounding:
+        """`rule`, or one for a reader; that of a bound rounds to the bound's own side."""
+        toward = _TOWARD[self.bound]
+        if rule is None:
+            return reading_rule(self.value, self.unit, toward=toward)
+        return replace(rule, toward=toward) if rule.toward == "nearest" else rule
+
+    def printed(self, rule: Rounding | None = None) -> str:
+        """The number with its unit, by a rule or as a reader takes it in; raises as `printed`."""
+        return printed(self.value, self.rounding(rule), self.unit)
+
+    def printed_tex(self, rule: Rounding | None = None) -> str:
+        """The same as TeX, to stand inside math."""
+        return printed_tex(self.value, self.rounding(rule), self.unit)
+
     def __float__(self) -> float:
         return float(self.value)
 
     def __repr__(self) -> str:
         name = f"{self.name} = " if self.name else ""
         origin = f" = {self.formula}" if self.formula else ""
-        return f"{name}{shown(self.value, self.unit)}{origin}"
+        return f"{name}{self.printed()}{origin}"
+
+    def __format__(self, spec: str) -> str:
+        """The number with its unit, by a format of Python's numbers: ",.2f", ".3g", ".1e", ".0%"
+        or "d", after a width where there is one; without, as `str`. Raises DeriveError else."""
+        asked = _FORMAT.fullmatch(spec)
+        if asked is None:
+            known = "expected such as .2f, .3g, .1e, .0% or d"
+            raise DeriveError(f"format of a quantity: {known}, found {quoted(spec)}")
+        aligned, places, kind = asked.groups()
+        if not kind:
+            return format(str(self), aligned)
+        # Python counts the digits of ".2e" after the point, a rule counts all.
+        count = 0 if kind == "d" else int(places or 6) + (kind == "e")
+        rule = Rounding(_KINDS[kind], count, kind == "g")
+        return format(self.printed(rule), aligned)
+
+    def __round__(self, places: int = 0, toward: digits.Toward = "nearest") -> Quantity:
+        """The quantity at so many digits after the point, a bound rounded to its own side."""
+        own = _TOWARD[self.bound]
+        toward = own if toward == "nearest" else toward
+        count = digits.rounded(digits.fraction(self.value), -places, toward)
+        value, bound = count * sp.Integer(10) ** -places, self.bound if toward == own else ""
+        words, inputs = f"n rounded {toward}".replace("nearest", "to nearest"), (("n", self),)
+        return Quantity(value, self.unit, self.name, formula=words, inputs=inputs, bound=bound)
+
+    def __floor__(self) -> Quantity:
+        return self.__round__(0, "down")
+
+    def __ceil__(self) -> Quantity:
+        return self.__round__(0, "up")
+
+    __lt__, __le__ = _comparison("<", operator.lt), _comparison("<=", operator.le)
+    __gt__, __ge__ = _comparison(">", operator.gt), _comparison(">=", operator.ge)
 
     def _repr_latex_(self) -> str:
         name = self.name if self.name.isidentifier() else ""
         entry = known(name)
         left = f"{entry.tex} = " if entry else ""
-        return f"$\\displaystyle {left}{shown_tex(self.value, self.unit)}$"
+        return f"$\\displaystyle {left}{self.printed_tex()}$"
 
     def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "*")
@@ -156,15 +223,21 @@ def _folded(expr: sp.Expr) -> Unit:
     return unit_of(expr, unit_of_symbol)
 
 
-def _combined(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
+def _alike(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
+    """The other side of a sign; raises UnitError where both must have one unit and do not."""
     other = right if isinstance(right, Quantity) else number(right, name=str(right))
     unlike = left.unit.dimension != other.unit.dimension or (
         left.unit.labels and other.unit.labels and left.unit.labels != other.unit.labels
     )
-    if sign in "+-" and unlike:
+    if sign not in "*/" and unlike:
         raise UnitError(
             f"{left.name} {sign} {other.name}: expected {left.unit}, found {other.unit}"
         )
+    return other
+
+
+def _combined(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
+    other = _alike(left, right, sign)
     value, unit = {
         "*": (left.value * other.value, left.unit * other.unit),
         "/": (left.value / other.value, left.unit / other.unit),

@@ -127,6 +127,7 @@ flop, byte, second = (_base(name) for name in BASES)
 token, sequence, chip, way = (label(n) for n in ("token", "sequence", "chip", "way"))
 parameter, layer, slice_, axis = (label(n) for n in ("parameter", "layer", "slice", "axis"))
 stage, element, micro_batch, day = (label(n) for n in ("stage", "element", "micro-batch", "day"))
+WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)  # what there is no part of
 
 
 def unit_of(expr: sp.Expr, unit_of_symbol: Callable[[sp.Symbol], Unit], where: str = "") -> Unit:

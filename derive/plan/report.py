@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from derive.notation.printed import shown
 from derive.notation.text import aligned
 from derive.plan.axes import AXES, REASONS, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
@@ -55,7 +54,7 @@ def conditions(task: Task) -> list[str]:
         if symbol in task.fixed:
             pairs.append(f"{symbol} = {task.fixed[symbol]:,}")
         else:
-            pairs.append(f"{symbol} = {shown(task.values[symbol].value, task.values[symbol].unit)}")
+            pairs.append(f"{symbol} = {task.values[symbol].printed()}")
     return [*([f"set: {', '.join(pairs)}"] if pairs else []), *(f"note: {x}" for x in notes(task))]
 
 

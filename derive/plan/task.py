@@ -20,7 +20,6 @@ from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, glossed, number
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.wording import amounts
@@ -168,8 +167,8 @@ def check_parameters(model: Model, asked: Task) -> None:
     stated, shapes = asked.values[v.P], counted(model, asked.values)
     if abs(stated.value / shapes.value - 1) > ROUNDED:
         raise DeriveError(
-            f"P = {shown(stated.value, stated.unit)} contradicts the shapes, which make "
-            f"{shown(shapes.value, shapes.unit)}; leave P out, or set D, F, H, K, G, L, V to match"
+            f"P = {stated.printed()} contradicts the shapes, which make "
+            f"{shapes.printed()}; leave P out, or set D, F, H, K, G, L, V to match"
         )
 
 

@@ -13,11 +13,11 @@ import sympy as sp
 
 from derive.cost.assumptions import Assumptions
 from derive.cost.load import CAPACITY, Requirement
+from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError
-from derive.notation.printed import ceiling, floor, printed, printed_tex, shown, significant
+from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
-from derive.notation.units import chip, layer, micro_batch, sequence, token
 from derive.solve.links import suited
 from derive.solve.question import Question, Subject
 from derive.solve.values import Filled, Giver, filled, values_for
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Number: TypeAlias = Quantity | str | float | Fraction | Decimal | sp.Expr
 
 SWEEP = 10**4  # points
-WHOLE_UNITS = (token, sequence, micro_batch, chip, layer)
 
 
 @dataclass(frozen=True)
@@ -148,6 +147,10 @@ class Bounded:
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex}$"
 
+    def _repr_markdown_(self) -> str:
+        symbols = {s for r in (*self.relations, *self.provided) for s in r.free_symbols}
+        return folded(self._repr_latex_(), symbols, assumption_lines(self.described))
+
 
 def _swept(
     answer: Callable[[dict[str, object]], Answer], arrays: Mapping[str, Any]
@@ -174,19 +177,19 @@ def _swept(
 class Side:
     """One bound with its number, and the passes and links that set it."""
 
-    direction: str
     quantity: Quantity
     passes: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
 
     @property
+    def direction(self) -> str:
+        """`>=` or `<=`, and `=` of an optimum."""
+        return self.quantity.bound or "="
+
+    @property
     def text(self) -> str:
-        """The number; of what is whole the first that meets the bound, so that it holds as it is
-        printed."""
-        value, unit = self.quantity.value, self.quantity.unit
-        if unit in WHOLE_UNITS and value > 1 and not self.passes and self.direction != "=":
-            return printed(value, ceiling() if self.direction == ">=" else floor(), unit)
-        return shown(value, unit)
+        """The number, rounded to its own side."""
+        return self.quantity.printed()
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,18 +259,27 @@ class Answer:
             lines.append(f"{tex.text(self.asked)} {side.direction} {side.text} = {formula}{by}")
         for relation, quantity in self.provided:
             held = "holds" if holds(relation, quantity) else "does NOT hold"
-            share = printed(quantity.value, significant(3, trim=True))
+            # Close to 1 with the digits that tell on which side of it a share is.
+            digits = 12 if abs(quantity.value - 1) < sp.Rational(1, 200) else 3
+            share = shown(quantity.value, digits=digits)
             lines.append(f"  provided {tex.text(relation)}, which {held}: {share}")
         return lines
 
-    def __str__(self) -> str:
+    @property
+    def rests_on(self) -> list[str]:
+        """Notes, inputs with their sources, and assumptions, a line each."""
         quantities = [side.quantity for side in self.sides]
         if self.of_step:
             middle = [*tree_lines(quantities), *(f"  {note}" for note in self.notes)]
         else:
             middle = [*(f"  note: {note}" for note in self.notes), *input_lines(quantities)]
-        end = ["  assumptions:", *(f"    {k}: {text}" for k, text in self.described.items())]
-        return "\n".join([*self.lines, *middle, *end])
+        return [*middle, *assumption_lines(self.described)]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines, *self.rests_on])
+
+    def __format__(self, spec: str) -> str:
+        return format(self.quantity, spec) if spec else str(self)
 
     @property
     def of_step(self) -> bool:
@@ -282,7 +294,7 @@ class Answer:
             return None
         parts = []
         for side in self.sides:
-            value = printed_tex(side.quantity.value, significant(4), side.quantity.unit)
+            value = side.quantity.printed_tex()
             if side.direction == "=" and self.threshold is not None:
                 parts.append(f"{self.threshold.latex} = {value}")
             else:
@@ -290,11 +302,33 @@ class Answer:
                 parts.append(rf"{tex.tex(self.asked)} {sign} {value}")
         return "$\\displaystyle " + r" \quad\text{and}\quad ".join(parts) + "$"
 
+    def _repr_markdown_(self) -> str:
+        pairs = (pair for side in self.sides for pair in side.quantity.inputs)
+        symbols = {v.find(name) for name, _ in pairs} | self.asked.free_symbols
+        shown = self._repr_latex_() or "; ".join(self.notes)
+        return folded(shown, symbols, [*self.lines, *self.rests_on])
+
+
+def folded(shown: str, symbols: Iterable[sp.Symbol], lines: Sequence[str]) -> str:
+    """Markdown for a notebook: what is shown, and folded under it what it rests on: a legend of
+    symbols, and lines of text."""
+    legend = [
+        f"- ${tex.tex(s)}$ is `{s.name}`: {v.meaning(s).gloss}" for s in sorted(symbols, key=v.rank)
+    ]
+    head = [shown, "", "<details><summary>What it rests on</summary>", ""]
+    return "\n".join([*head, *legend, "", "```text", *lines, "```", "", "</details>"])
+
+
+def assumption_lines(described: Mapping[str, str]) -> list[str]:
+    """A heading and the assumptions, each by its name."""
+    return ["  assumptions:", *(f"    {name}: {text}" for name, text in described.items())]
+
 
 def holds(relation: sp.Rel, quantity: Quantity) -> bool:
     """Whether a relation whose left side has that number holds."""
     value = quantity.value
-    return bool(value < 1 if isinstance(relation, sp.StrictLessThan) else value <= 1)
+    strict = isinstance(relation, sp.StrictLessThan)
+    return bool(value.is_finite and (value < 1 if strict else value <= 1))
 
 
 def strictest(sides: Sequence[Side]) -> dict[str, Side]:
@@ -311,9 +345,9 @@ def input_lines(quantities: Sequence[Quantity]) -> list[str]:
     """One line per input, each once, with what it belongs to and where it is from."""
     lines = []
     for name, given in dict.fromkeys(pair for q in quantities for pair in q.inputs):
-        line = f"  {name} = {shown(given.value, given.unit)}"
+        line = f"  {name} = {given.printed()}"
         line += f" = {given.formula}" if given.formula else ""
-        parts = [f"{n} = {shown(q.value, q.unit)} {_origin(q)}".rstrip() for n, q in given.inputs]
+        parts = [f"{n} = {q.printed()} {_origin(q)}".rstrip() for n, q in given.inputs]
         line += f" with {', '.join(parts)}" if parts else f" {_origin(given)}"
         lines.append(line.rstrip())
     return lines
@@ -334,7 +368,7 @@ def tree_lines(quantities: Sequence[Quantity], depth: int = 1) -> list[str]:
         origin = given.formula or ", ".join(
             x for x in (given.owner, given.source, given.status) if x
         )
-        lines.append(f"{'  ' * depth}{name} = {shown(given.value, given.unit)} ({origin})")
+        lines.append(f"{'  ' * depth}{name} = {given.printed()} ({origin})")
         if given.formula and given.inputs and not given.owner:  # facts have trees of their own
             lines += tree_lines([given], depth + 1)
     return lines

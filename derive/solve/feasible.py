@@ -26,7 +26,9 @@ from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
+from derive.notation.printed import Rounding, printed
 from derive.notation.quantity import Quantity
+from derive.solve.answer import assumption_lines, folded
 from derive.solve.links import deciding, suited
 from derive.solve.question import Subject, question, requirement
 from derive.solve.values import Filled, Giver, Values, filled, typed_values, values_for, whole
@@ -61,6 +63,12 @@ class Candidate:
     def ratio(self) -> sp.Rational:
         """Computation time over communication time; at least 1 where compute-bound."""
         return sp.oo if self.load == 0 else 1 / self.load
+
+    @property
+    def ratio_text(self) -> str:
+        """The ratio, rounded down: what is below 1 does not read 1.000."""
+        down = Rounding("decimals", 3, toward="down")
+        return printed(self.ratio, down) if self.ratio.is_finite else "inf"
 
     def degree(self, axis: sp.Symbol) -> int:
         return dict(self.degrees)[axis.name]
@@ -99,12 +107,10 @@ class Feasible:
             mesh += "".join(f" {name}={n}" for name, n in c.torus_axes)
             verdict = "compute-bound" if c.compute_bound else "communication-bound"
             idle = f", {c.idle:,} chips idle" if c.idle else ""
-            lines.append(f"  {mesh:<{width}} T_math/T_comms {float(c.ratio):8.3f}  {verdict}{idle}")
+            lines.append(f"  {mesh:<{width}} T_math/T_comms {c.ratio_text:>8}  {verdict}{idle}")
         lines.append(f"  {len(self.compute_bound)} of {len(self.candidates)} are compute-bound")
         lines += [f"  note: {note}" for note in self.notes]
-        lines.append("  assumptions:")
-        lines += [f"    {k}: {text}" for k, text in self.requirement.described]
-        return "\n".join(lines)
+        return "\n".join([*lines, *assumption_lines(dict(self.requirement.described))])
 
     __repr__ = __str__
 
@@ -114,14 +120,16 @@ class Feasible:
         rows = [
             [
                 *(f"{n:,}" for _, n in c.degrees),
-                f"{float(c.ratio):.3f}",
+                c.ratio_text,
                 "yes" if c.compute_bound else "no",
                 f"{c.idle:,}",
             ]
             for c in self.candidates
         ]
         lines = [f"| {' | '.join(row)} |" for row in (titles, ["--:"] * len(titles), *rows)]
-        return "\n".join(lines)
+        symbols = (*self.requirement.mesh, v.T_math, v.T_comms)
+        told = assumption_lines(dict(self.requirement.described))
+        return folded("\n".join(lines), symbols, told)
 
 
 def feasible(

@@ -79,7 +79,7 @@ def link_notes(
         if typed[v.W_node].value == 2 * own.value:
             notes.append(
                 f"W_node is one-way, and {shown(typed[v.W_node].value, own.unit)} is twice the "
-                f"{shown(own.value, own.unit)} of {chip.name}: the figure for both ways?"
+                f"{own.printed()} of {chip.name}: the figure for both ways?"
             )
     beside = after.network != "chip" and NETWORKS[after.network].beside
     if before.network == "chip" and beside and chip is not None:
@@ -96,7 +96,7 @@ def other_networks(
     known = {**given_facts(givers, assumptions), **typed_values(values)}
     if v.W_dcn not in known or v.n_node not in known:
         return
-    told = {s.name: shown(known[s].value, known[s].unit) for s in (v.n_node, v.W_dcn)}
+    told = {s.name: known[s].printed() for s in (v.n_node, v.W_dcn)}
     told["n_node"] = str(known[v.n_node].value)
     for name, choice in NETWORKS.items():
         if choice.beside:

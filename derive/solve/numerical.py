@@ -84,10 +84,10 @@ def numerical(
     direction, at = _crossing(largest, str(asked))
     value = sp.Rational(Fraction(f"{at:.{DIGITS}g}"))
     inputs = tuple((s.name, bound[s]) for s in sorted(needed, key=v.rank))
-    formula = f"numerically, to {DIGITS} digits, from the {need.assumptions.form} loads"
-    quantity = Quantity(value, what.unit, str(asked), formula=formula, inputs=inputs)
+    how = f"numerically, to {DIGITS} digits, from the {need.assumptions.form} loads"
+    quantity = Quantity(value, what.unit, str(asked), formula=how, inputs=inputs, bound=direction)
     passes = () if need.definitions else (need.assumptions.passes,)
-    side = Side(direction, quantity, passes)
+    side = Side(quantity, passes)
     return Answer(asked, (side,), need.assumptions, dict(need.described), (), tuple(notes))
 
 

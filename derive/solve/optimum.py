@@ -18,6 +18,7 @@ from derive.cost.load import Given, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError
+from derive.notation.printed import shown
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import deciding, link_notes
@@ -142,12 +143,14 @@ class Optimum(Bounded):
 
     `objective` is the communication time over the computation time in terms of the symbol: the sum
     of the loads, which are equal at the optimum of the largest, too. `second` is its second
-    derivative at the optimum, positive there. `split` is what is balanced.
+    derivative at the optimum, positive there. `split` is what is balanced, `most` the largest
+    degree that there is, at which the other mesh axis has 1.
     """
 
     split: Balance
     objective: sp.Expr
     second: sp.Expr
+    most: sp.Expr
 
     @property
     def at(self) -> sp.Expr:
@@ -184,15 +187,21 @@ class Optimum(Bounded):
         here = self.suited(*givers, **values)
         filled = here.filled(givers, values)
         full = filled.checked()
-        number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         chosen = deciding(here.subject, self.question, self.assumptions, here.assumptions)
         notes += filled.idle(values, {v.N, *chosen})
-        chips = full[v.N].value if v.N in full else None
-        for end, beyond in ((1, number.value < 1), (chips, chips and number.value > chips)):
-            if beyond:
-                notes.append(f"no split has that: {self.symbol} is from 1 to N, and {end} is best")
-        side = Side("=", number, here.passes, here.split.links)
+        place = evaluated(here.at, full).value
+        ends = ((sp.S.One, sp.Max(1, here.at)), (here.most, sp.Min(here.most, here.at)))
+        for end, inside in ends:
+            degree = evaluated(inside, full, v.unit_of_symbol(self.symbol), self.symbol.name)
+            if degree.value != place:
+                notes.append(
+                    f"no split has {self.symbol} = {shown(place)}, where communication is least: "
+                    f"it is from 1 to {here.most}, and best at the end {self.symbol} = {end}"
+                )
+                here = replace(here, bounds=(replace(here.bounds[0], expr=inside),))
+        number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
+        side = Side(number, here.passes, here.split.links)
         return Answer(
             self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here
         )
@@ -217,6 +226,7 @@ def optimum(
     if symbol != free:
         others = need.chips.xreplace({free: sp.S.One, symbol: sp.S.One})
         given, free = ((free, others * v.N / symbol),), symbol
+    most = given[0][1].xreplace({free: sp.S.One})
     loads = tuple(load.put(dict(given)) for load in need.loads)
     _, splits = _at_best_split(loads, free)
     places = {sp.powsimp(s.at): s for s in splits}
@@ -228,4 +238,4 @@ def optimum(
     if not second.is_positive:
         raise ProofError(f"the second derivative at {symbol} = {at} is not positive: {second}")
     bound = Bound("=", at, split.passes, split.links)
-    return Optimum(question(symbol), (bound,), need, subject, split, objective, second)
+    return Optimum(question(symbol), (bound,), need, subject, split, objective, second, most)

@@ -69,6 +69,8 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         ((power, coefficient),) = terms.items()
         bound = _one_fraction(room / coefficient) if constant != 0 else 1 / coefficient
         bound = bound ** (1 / power)
+        if coefficient.is_negative:  # the term takes from the load, and may take all above 1
+            return Range(low=bound) if power > 0 else Range(high=bound)
         if power > 0:
             return Range(high=bound, provided=provided)
         return Range(low=bound, provided=provided)

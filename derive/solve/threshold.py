@@ -15,7 +15,8 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
-from derive.notation.quantity import Quantity, evaluated
+from derive.notation.quantity import Quantity, evaluated, number
+from derive.notation.units import one
 from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
 from derive.solve.links import deciding, link_notes, other_networks
 from derive.solve.optimum import Balance, Held, held
@@ -87,6 +88,16 @@ class Threshold(Bounded):
         known = full.checked()
         if here._idle(known):
             return here._at_rest(full, givers, values)
+        if (below := here._below_one(known)) is not None:
+            axis, degree = below
+            # Loads are convex in the logarithm of a split: the end nearest to the best is best.
+            at_end = threshold(
+                self.subject, self.question.expr, self.assumptions, fixed=(*here.fixed, axis)
+            )
+            one_way = number(1, v.unit_of_symbol(axis), axis.name, status="assumed")
+            answer = at_end._on(givers, {**values, axis.name: one_way})
+            why = f"the best split has {axis} = {shown(degree)}, and no mesh has less than 1"
+            return replace(answer, notes=(f"{why}: {axis} = 1", *answer.notes))
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         chosen = deciding(here.subject, self.question, self.assumptions, here.assumptions)
         answer = here._answer(full, [*notes, *full.idle(values, chosen)])
@@ -102,17 +113,16 @@ class Threshold(Bounded):
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
         values, unit, name = full.values, self.question.unit, str(self.question.expr)
         sides, told = [], list(notes)
-        provided = tuple((r, evaluated(r.lhs, values)) for r in self.provided)
-        failed = [r for r, q in provided if isinstance(r, sp.StrictLessThan) and not holds(r, q)]
+        provided = tuple((r, evaluated(r.lhs, values, one)) for r in self.provided)
+        failed = [r for r, q in provided if not holds(r, q)]
         for bound in self.bounds if not failed else ():
-            number = evaluated(bound.expr, values, unit, name)
+            number = replace(evaluated(bound.expr, values, unit, name), bound=bound.direction)
             if number.value.is_finite:
-                sides.append(Side(bound.direction, number, bound.passes, bound.where))
-            if self.requirement.definitions:
-                told += self._notes(number, full)
+                sides.append(Side(number, bound.passes, bound.where))
+            told += self._notes(number, full)
         if failed:
-            told.append(f"no {name} is enough: {tex.text(failed[0].lhs)} alone is not below 1")
-        told += self._impossible(values)
+            over = "is not below" if isinstance(failed[0], sp.StrictLessThan) else "is above"
+            told.append(f"no {name} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
         described = self.described
         if full.inside_node is not None:
             why = f"the link inside a node, since the group's depends on {self.symbol}"
@@ -141,18 +151,16 @@ class Threshold(Bounded):
                 asked = tex.text(self.question.expr)
                 yield f"{words}: {asked} {told} (network {other.network})"
 
-    def _impossible(self, values: Values) -> Iterator[str]:
-        """That the best split is a mesh that cannot be."""
+    def _below_one(self, values: Values) -> tuple[sp.Symbol, sp.Expr] | None:
+        """The mesh axis of which the best split would have less than one way, and its degree."""
         for symbol, degree in self.mesh:
             at = filled(degree.free_symbols, self.requirement, None, values)
             if at.missing:  # a symbol that the bound itself does not need has no value
                 continue
             value = evaluated(degree, at.values, v.unit_of_symbol(symbol)).value
             if value < 1:
-                yield (
-                    f"the best split there has {symbol} = {shown(value)}, and no mesh has less "
-                    f"than 1: give {symbol} a value"
-                )
+                return symbol, value
+        return None
 
     # What a limit of a step says besides.
     def _other_form(self) -> tuple[Load, ...]:
@@ -189,14 +197,14 @@ class Threshold(Bounded):
         return replace(answer, notes=(*told, *idle))
 
     def _notes(self, number: Quantity, full: Filled) -> Iterator[str]:
-        """What a bound of a limit that is no positive number, or beyond a node, says."""
-        symbol, value = self.symbol, number.value
+        """What a bound that is no positive number, or beyond a node, says."""
+        symbol, value = self.question.expr, number.value
         if not value.is_finite:
             yield f"with these values there is no bound on {symbol}"
-        elif self.direction == ">=" and 0 < value < 1 and symbol == v.n_mb:
+        elif number.bound == ">=" and 0 < value < 1 and symbol == v.n_mb:
             yield "with these values one micro-batch is enough"
         elif value <= 0:
-            yield f"with these values {'any' if self.direction == '>=' else 'no'} {symbol} will do"
+            yield f"with these values {'any' if number.bound == '>=' else 'no'} {symbol} will do"
         if full.inside_node is None:
             return
         node, inside, outside = (full.values[s].value for s in (v.n_node, v.W_node, v.W_dcn))

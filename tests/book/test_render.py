@@ -243,3 +243,33 @@ def test_givens_equal_their_words(book, value, words, holds):
         assert words in book.built(template, figures)
     else:
         assert "does not hold" in book.refused(template, figures)
+
+
+BOUND = """
+from derive.book import cell
+from derive.cost.strategies import fsdp
+from derive.solve.threshold import threshold
+v5p = chapter.chip("tpu-v5p")
+most = threshold(fsdp, v.N).on(v5p, B=4194304)  # at most 1,644.8 chips
+least = threshold(fsdp, v.B).on(v5p, X=3, M_X=2)  # at least 3,825 tokens
+odd = threshold(fsdp, v.B / v.X).on(chapter.chip("tpu-v5e"), M_X=2)  # at least 1,094.4
+for name, limit in (("most", most), ("least", least), ("odd", odd)):
+    chapter.shown(name, limit)
+    chapter.shown(f"{name}-1", limit, decimals(1))
+chapter.claim("words", most)
+chapter.table("t", "A | B", [[cell(most, integer()), cell(odd.quantity, significant(3))]])
+"""
+
+
+def test_a_bound_is_printed_on_its_side_wherever_a_chapter_prints_it(book):
+    shown = " ".join(f'<< show("{n}", unit=False) >> << show("{n}-1") >>;' for n in NAMES)
+    words = '<< claim("words", WORDS) >> << derived >>\n\n<< table("t") >>\n'
+    template = f"{shown} << derived >> {words}"
+    text = book.built(template.replace("WORDS", '"1,644"'), BOUND).replace("\u00a0", " ")
+    assert "1,644 1,644.8 chips; 3,825 3,825.0 tokens; 1,095 1,094.5 tokens per chip;" in text
+    assert "| 1,644 | 1,100 |" in " ".join(text.split())
+    book.built(template.replace("WORDS", '"about 1,645"'), BOUND)
+    assert "it would be '1,644'" in book.refused(template.replace("WORDS", '"1,645"'), BOUND)
+
+
+NAMES = ("most", "least", "odd")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import sqrt
 from typing import Any
 
@@ -260,3 +261,50 @@ def test_json_is_one_document_in_a_fixed_order(run: Any) -> None:
     assert list(json.loads(out))[:6] == [
         "strategy", "question", "relation", "closed_form", "latex", "value"
     ]  # fmt: skip
+
+
+RING = ("--chip", "h100", "--model", "llama-3-70b")
+ALIKE = [
+    ("fsdp", "B/X", "--chip", "h100"),
+    ("fsdp", "N", "--chip", "h100", "--set", "B=4194304", "--set", "tp=2"),
+    ("tensor_parallel", "Y", "--chip", "h100", "--model", "llama-3-70b"),
+    ("fsdp_tensor", "X", "--chip", "h100", "--set", "B=4194304", "--set", "N=64", "--set", "F=1e4"),
+    ("fsdp_tensor", "X", "--best", *ON, "--set", "B=4194304", "--set", "N=64"),
+    ("fsdp_tensor", "X", "--best", "--chip", "h100", "--set", "B=4194304", "--set", "N=64"),
+    ("fsdp_tensor", "B/X", *ON, "--set", "Y=16"),
+    ("fsdp_tensor", "X", "--feasible", "divisors", *ON, "--set", "B=4194304", "--set", "N=64"),
+    ("context_ring", "T_r", *RING, "--set", "tp=4", "--set", "cp=4"),
+    ("context_ring", "T_r", *RING, "--set", "tp=4", "--set", "cp=1", "--exact"),
+    ("context_ring", "T_r", *RING),
+    ("pipeline_bubble", "n_mb", "--set", "pp=2", "--set", "epsilon=0.9"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ALIKE)
+def test_text_and_json_say_the_same(run: Any, asked: tuple[str, ...]) -> None:
+    (code, text, _), (also, data, _) = run("ask", *asked), run("ask", *asked, "--json")
+    assert code == also == 0
+    told = json.loads(data.replace("\u00a0", " "))
+    lines = [line.strip().removeprefix("note: ") for line in text.splitlines()]
+    assert set(told["notes"]) <= set(lines)
+    said = [line.strip() for line in text.splitlines() if re.match(" *(note: |with )", line)]
+    assert {line.removeprefix("note: ") for line in said} <= set(told["notes"])
+    shown = [line for line in text.splitlines() if line.startswith("  provided ")]
+    assert len(shown) == len(told.get("conditions", []))
+    for line, condition in zip(shown, told.get("conditions", []), strict=True):
+        assert condition["relation"] in line and ("holds:" in line) == condition["holds"]
+    for bound in told.get("printed", []):
+        assert f" {bound}" in text
+
+
+def test_a_bound_is_printed_on_its_side(run: Any, answer: Any) -> None:
+    asked = ("ask", "fsdp", "N", "--chip", "tpu-v5p", "--set", "B=4194304")
+    assert "N <= 1,644 chips" in run(*asked)[1]
+    data = answer(*asked)
+    assert data["printed"] == ["<= 1,644\u00a0chips"] and 1644 < data["value"] < 1645
+
+
+def test_a_refusal_speaks_of_the_link_of_the_chip(refused: Any) -> None:
+    on_v5p, on_h100 = (refused("ask", "fsdp", "D", "--chip", c) for c in ("tpu-v5p", "h100"))
+    assert "alpha" in on_v5p
+    assert "alpha" not in on_h100 and "W_node" in on_h100

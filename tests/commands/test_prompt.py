@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import derive
 from derive.cli import main
+from derive.commands import repl
 from derive.notation import symbols as v
 
 
@@ -137,3 +140,58 @@ def test_a_notebook_shows_mathematics() -> None:
         ), tex
         assert "**" not in inner and "alpha*" not in inner
         assert "\n\n" not in inner
+
+
+def test_the_prompt_keeps_its_history(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    readline = pytest.importorskip("readline")
+
+    def session(state: Path, *lines: str) -> list[str]:
+        """What a session that types the lines finds of those before it."""
+        monkeypatch.setenv("XDG_STATE_HOME", str(state))
+        readline.clear_history()
+        with repl._line_editing({}):
+            count = readline.get_current_history_length()
+            for line in lines:
+                readline.add_history(line)
+        found = [readline.get_history_item(i + 1) for i in range(count)]
+        readline.clear_history()
+        return found
+
+    assert session(tmp_path / "new", "B/X", "1 + 1") == []
+    assert (tmp_path / "new" / "derive" / "history").is_file()
+    assert session(tmp_path / "new") == ["B/X", "1 + 1"]
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert session(blocked, "B/X") == session(blocked) == []
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    assert session(Path("relative"), "X") == [] and session(Path("relative")) == ["X"]
+    assert (tmp_path / "home" / ".local" / "state" / "derive" / "history").is_file()
+
+
+def test_piped_lines_leave_no_history(
+    typed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    typed("B/X")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_notebook_folds_what_an_answer_rests_on() -> None:
+    h100, llama = derive.chip("h100"), derive.model("llama-3-70b")
+    ring = derive.threshold(derive.context_ring, v.T_r)
+    answer = ring.on(h100, llama, tp=4, cp=4)
+    shown, folded = answer._repr_markdown_().split("<details>")
+    assert "2{,}969" in shown and "2,969 tokens" in folded.replace("\u00a0", " ")
+    assert all(line in folded for line in str(answer).splitlines())
+    assert folded.rstrip().endswith("</details>")
+    assert "$s$ is `T_r`: tokens of a sequence on one chip" in folded
+    for thing in (answer, ring, *notebook_objects()[1:6]):
+        legend = set(re.findall("^- .* is `(.*)`:", thing._repr_markdown_(), re.MULTILINE))
+        bounds = thing.bounds if hasattr(thing, "bounds") else thing.threshold.bounds
+        assert {s.name for b in bounds for s in b.expr.free_symbols} <= legend
+    assert "| X | Y |" in (
+        table := derive.feasible(
+            derive.fsdp_tensor, 8, derive.chip("tpu-v5p"), llama, B=4194304
+        )._repr_markdown_()
+    )
+    assert "overlap: concurrent" in table.partition("<details>")[2]

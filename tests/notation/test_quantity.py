@@ -1,5 +1,7 @@
 """Quantities: exact, with a unit, and able to say where they come from."""
 
+import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -151,3 +153,52 @@ def test_what_comes_in_is_named_once_each_in_order() -> None:
     same = number(2, token, "B", owner="mine") + number(3, token, "B")
     assert [name for name, _ in same.inputs] == ["B[mine]", "B[2]"]
     assert same.formula == "B[mine] + B[2]"
+
+
+def test_quantities_compare_by_value_where_their_units_allow() -> None:
+    root = Quantity(sp.sqrt(2), byte)
+    assert number("1.41421356", byte) < root < number("1.41421357", byte)
+    assert root <= Quantity(sp.sqrt(2), byte, "again") <= root and not root < root
+    assert number(64, chip) > 63 and number(64, chip) >= number(64)
+    assert max(number(3, chip), number(5, chip), number(4, chip)).value == 5
+    for other in (LINK, 1):
+        with pytest.raises(UnitError, match="expected FLOP/second"):
+            _ = PEAK.__lt__(other)
+    with pytest.raises(UnitError, match="expected chip, found token"):
+        _ = number(1, chip) >= number(1, token)
+    # Equality is of everything, origin and all, as hashes are.
+    assert number(3, chip, "a") != number(3, chip, "b")
+    same = number(3, chip, "a")
+    assert same == number(3, chip, "a") and hash(same) == hash(number(3, chip, "a"))
+    assert len({same, number(3, chip, "a"), replace(same, bound="<=")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (".2f", "2,550.50 tokens"), (",.1f", "2,550.5 tokens"), (".3g", "2,550 tokens"),
+        ("d", "2,551 tokens"), (".1e", "2.6×10³ tokens"), (">20.1f", "      2,550.5 tokens"),
+        ("", "B = 2,551 tokens"), ("<20", "B = 2,551 tokens    "),
+    ],
+)  # fmt: skip
+def test_a_format_of_pythons_numbers(spec: str, text: str) -> None:
+    assert format(number("2550.5", token, "B"), spec).replace("\u00a0", " ") == text
+
+
+def test_formats_that_are_none() -> None:
+    assert f"{number('0.125'):.1%}" == "12.5%"
+    for spec in ("zz", "x", ".f", "9999999d", ".0g"):
+        with pytest.raises(DeriveError):
+            format(number(3), spec)
+    with pytest.raises(UnitError):
+        format(number(3, byte), ".0%")
+
+
+def test_a_rounded_quantity_keeps_its_unit_and_its_origin() -> None:
+    size = number("1644.85", chip, "N")
+    assert [q.value for q in (round(size), math.floor(size), math.ceil(size))] == [1645, 1644, 1645]
+    assert round(size, 1).value == sp.Rational(16449, 10) and round(size, -2).value == 1600
+    assert math.floor(size).unit == chip and dict(round(size).inputs) == {"n": size}
+    most = replace(size, bound="<=")
+    assert round(most).value == 1644 and round(most).bound == "<="
+    assert math.ceil(most).value == 1645 and math.ceil(most).bound == ""

@@ -16,6 +16,7 @@ from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, UnitError, UnknownName
 from derive.notation.quantity import Quantity, number
+from derive.solve.feasible import feasible
 from derive.solve.threshold import threshold
 from derive.solve.values import filled, value_of, values_for
 
@@ -163,6 +164,8 @@ def test_what_an_answer_is_provided_on() -> None:
     holds, fails = (" ".join(str(asked.on(V5P, LLAMA, Y=y)).split()) for y in (4, 16))
     assert "provided Y*alpha/(F*M_Y) <= 1, which holds: 0.356" in holds
     assert "provided Y*alpha/(F*M_Y) <= 1, which does NOT hold: 1.42" in fails
+    assert "no B/X is enough: Y*alpha/(F*M_Y) alone is above 1" in fails
+    assert not asked.on(V5P, LLAMA, Y=16).sides
 
 
 def test_every_assumption_is_shown() -> None:
@@ -193,3 +196,13 @@ def test_an_answer_is_a_quantity_with_a_tree() -> None:
     assert isinstance(quantity, Quantity)
     assert (quantity.value, quantity.formula) == (96 * 10**8, "M_hbm/10")
     assert [leaf.name for leaf in quantity.leaves()] == ["M_hbm"]
+
+
+def test_what_is_close_to_one_is_told_on_its_side() -> None:
+    asked = threshold(fsdp_tensor, v.B / v.X)
+    for width, said in ((9996, "does NOT hold: 1.0004"), (10004, "holds: 0.9996")):
+        assert said in str(asked.on(alpha=2500, Y=4, F=width))
+    just_below = feasible(fsdp, 2, C=2550, W=1, B=2549)
+    assert not just_below.compute_bound
+    assert " 0.999  communication-bound" in str(just_below)
+    assert "| 0.999 |" in just_below._repr_markdown_()

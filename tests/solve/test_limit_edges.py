@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from derive import chip, fsdp_tensor, model
+from derive import chip, fsdp_tensor, hsdp, model
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions, assume
 from derive.cost.limits import (
     LIMITS,
@@ -144,10 +144,10 @@ def test_no_stages_will_do_where_the_bound_is_not_positive() -> None:
 
 def test_the_strictest_of_bounds_that_face_one_way() -> None:
     at = threshold(fsdp_tensor, v.B / v.N).on(chip("tpu-v5p"), F=28672, M_X=2, M_Y=1).quantity
-    sides = [Side(way, at * n) for way, n in ((">=", 1), (">=", 3), (">=", 2))]
+    sides = [Side(replace(at * n, bound=">=")) for n in (1, 3, 2)]
     asked = v.B / v.N
     assert Answer(asked, tuple(sides), DEFAULT, {}).quantity.value == 3 * at.value
-    below = [Side("<=", side.quantity) for side in sides]
+    below = [Side(replace(side.quantity, bound="<=")) for side in sides]
     assert Answer(asked, tuple(below), DEFAULT, {}).quantity.value == at.value
     both = Answer(asked, (*sides, *below), DEFAULT, {})
     assert (both.low.value, both.high.value) == (3 * at.value, at.value)
@@ -182,3 +182,12 @@ def test_a_bound_on_what_is_whole_holds_as_it_is_printed(share: str, stages: int
     most = threshold(batch_feed, v.N).on(tp=4, cp=2, pp=stages, B_seq=512, epsilon=share)
     shown = int(most.sides[0].text.split()[0].replace(",", ""))
     assert shown == most.value.p // most.value.q
+
+
+def test_what_takes_from_a_load_bounds_from_below() -> None:
+    """Replicas shrink the group that gathers: exactly, alpha (N - Z)/B must not exceed 1."""
+    asked = threshold(hsdp, v.Z, form="exact")
+    few, many = (asked.on(chip("tpu-v5p"), B=b, N=64) for b in (127_500, 4_194_304))
+    low = next(side for side in few.sides if side.direction == ">=")
+    assert low.quantity.value == 64 - 50
+    assert "with these values any Z will do" in many.notes

@@ -87,7 +87,7 @@ def test_mesh_axes_share_the_link_of_a_chip(network: str) -> None:
         batch = float(at) * chips * factor
         best = min(
             by_hand(fsdp_tensor, chips * 2.0 ** (k / 50), 2.0 ** (-k / 50), batch, network)
-            for k in range(-900, 900)
+            for k in range(-300, 1)  # no degree is below 1
         )
         assert (best <= 1) is bound
     best_x = float(optimum(fsdp_tensor, v.X, network=network).on(H100, LLAMA, B=10**6, N=64))

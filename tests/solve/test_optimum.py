@@ -16,6 +16,7 @@ from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.solve.optimum import Balance, _at_best_split, optimum
+from derive.solve.threshold import threshold
 
 CASE = {"B": 4_194_304, "N": 8960, "M_X": 2, "M_Y": 1}
 V5P, LLAMA = chip("tpu-v5p"), model("llama-3-70b")
@@ -193,13 +194,50 @@ def test_what_only_grows_or_only_falls_has_no_best(power: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "end"), [(4_194_304, "64"), (28672 * 64, None), (448, None), (447, "1")]
+    ("tokens", "beyond"), [(4_194_304, 64), (28672 * 64, None), (448, None), (447, 1)]
 )
-def test_an_optimum_outside_the_mesh_names_the_end_that_is_best(
-    tokens: int, end: str | None
-) -> None:
+def test_an_optimum_at_an_end_of_the_mesh_lies_in_it(tokens: int, beyond: int | None) -> None:
     """X = sqrt(B N / F) with one torus axis each, and it is from 1 to N, both of them in it."""
     answer = optimum(fsdp_tensor, v.X).on(V5P, LLAMA, B=tokens, N=64, M_X=1, M_Y=1)
-    assert answer.value**2 == sp.Rational(64 * tokens, 28672)
-    notes = [note for note in answer.notes if "no split has that" in note]
-    assert [note.rpartition("and ")[2] for note in notes] == ([f"{end} is best"] if end else [])
+    assert answer.value**2 == (beyond**2 if beyond else sp.Rational(64 * tokens, 28672))
+    assert any("the end X" in note for note in answer.notes) is (beyond is not None)
+
+
+@pytest.mark.parametrize("overlap", ["concurrent", "serial"])
+@pytest.mark.parametrize(("batch", "chips"), [(4_194_304, 64), (40, 64), (4_194_304, 8960)])
+def test_it_lies_in_the_mesh_or_at_the_end_where_communication_is_least(
+    overlap: str, batch: int, chips: int
+) -> None:
+    best = optimum(fsdp_tensor, v.X, overlap=overlap)
+    answer = best.on(V5P, LLAMA, B=batch, N=chips)
+    point = {v.B: batch, v.F: 28672, v.N: chips, v.M_X: 1, v.M_Y: 1, v.C: 4.59e14, v.W: 1.8e11}
+    point[v.alpha] = 2550
+
+    def load(degree: float) -> float:
+        return float(best.objective.subs(point | {v.X: degree}))
+
+    at = float(answer)
+    assert 1 <= at <= chips
+    inside = [1 + (chips - 1) * i / 20 for i in range(21)]
+    assert all(load(at) <= load(degree) * (1 + 1e-12) for degree in inside)
+    ends = [note for note in answer.notes if "the end X" in note]
+    assert len(ends) == (at in (1, chips))
+    assert answer.threshold is not None
+    assert (answer.threshold.closed_form == best.at) == (not ends)
+    assert "96.76" in ends[0] if at == 64 else True
+
+
+@pytest.mark.parametrize(("width", "holds"), [(5000, True), (1000, False), (28672, True)])
+def test_a_bound_at_the_best_split_is_of_a_mesh_that_can_be(width: int, holds: bool) -> None:
+    answer = threshold(fsdp_tensor, v.N, overlap="serial").on(V5P, B=4_194_304, F=width)
+    most = float(answer.value) if answer.sides else 0.0
+
+    def least_load(chips: float) -> float:
+        """Of the splits of the chips into degrees of at least 1."""
+        degrees = np.geomspace(1, chips, 4001)
+        return float(np.min(degrees * 2550 / 4_194_304 + chips / degrees * 2550 / width))
+
+    assert bool(answer.sides) is holds
+    assert least_load(max(1.0, most * 0.999)) <= 1 or not holds
+    assert least_load(max(1.0, most * 1.001)) > 1
+    assert any("less than 1" in note for note in answer.notes) == (width < 2 * 2550)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from derive.commands import output
-from derive.commands.parser import parser
+from derive.commands.parser import as_typed, parser
 from derive.notation.errors import DeriveError, quoted
 
 
@@ -37,9 +37,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         output.flush()
         return code
     except DeriveError as error:
-        output.complain(f"derive: {error}")
+        output.complain(f"derive: {as_typed(str(error))}")
     except KeyboardInterrupt:
         output.complain("derive: interrupted")
+    except MemoryError:
+        output.complain("derive: more memory is needed than there is; ask for less")
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing is left to tell it.
         output.discard()

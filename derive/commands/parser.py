@@ -28,6 +28,21 @@ METAVARS = {"seq": "TOKENS", "batch": "SEQUENCES"}
 PLANNED = (*TASK, "assume", "set", "profile", "facts")
 
 
+# How messages write an argument, and the option that is typed for it.
+_AS_TYPED = (
+    (re.compile(r"(?:\bset|(?<=\.\.\.),) (?=\w+=)"), "--set "),
+    (re.compile(r"^(cards|seq|batch)\b"), r"--\1"),
+    (re.compile(r"\b(?:the )?network (torus|node|two-level|egress)\b"), r"--network \1"),
+)
+
+
+def as_typed(message: str) -> str:
+    """A message with the options of the command line for the arguments that it names."""
+    for pattern, option in _AS_TYPED:
+        message = pattern.sub(option, message)
+    return message
+
+
 class _Once(Action):
     """Stores a value, and refuses an option that is given twice."""
 

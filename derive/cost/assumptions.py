@@ -17,7 +17,8 @@ import sympy as sp
 
 from derive.cost.network import NETWORKS
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, nearest, quoted, unknown
+from derive.notation.arguments import guarded
+from derive.notation.errors import DeriveError, meant, quoted, unknown, written
 
 BYTES: Mapping[str, Fraction] = {
     "fp32": Fraction(4),
@@ -121,9 +122,9 @@ class Assumptions:
     def __post_init__(self) -> None:
         for name in CHOICES:
             value = getattr(self, name)
-            if value not in CHOICES[name]:
+            if not isinstance(value, (str, bool)) or value not in CHOICES[name]:
                 raise DeriveError(_refusal(name, value))
-        for correction in sorted(self.corrections):
+        for correction in sorted(self.corrections, key=str):
             if correction not in CORRECTIONS:
                 raise unknown("correction", correction, CORRECTIONS)
 
@@ -230,22 +231,25 @@ NOTEBOOK = Assumptions(corrections=frozenset())
 SETS: Mapping[str, Assumptions] = MappingProxyType({"notebook": NOTEBOOK, "default": DEFAULT})
 
 
+@guarded
 def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
     """`base`, a value or the name of a set, with some assumptions changed; raises DeriveError for
     an unknown name or choice. `corrections` may be the name of a set, too."""
     names = (*CHOICES, "corrections")
     for name in changes:
         if name not in names:
-            close = nearest(name, names)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names)}"
-            raise DeriveError(f"unknown assumption {quoted(name)}; {hint}")
+            raise unknown("assumption", name, names)
     if "corrections" in changes:
         wanted = changes["corrections"]
-        named = step_assumptions(wanted).corrections if isinstance(wanted, str) else wanted
-        changes["corrections"] = frozenset(named)  # type: ignore[call-overload]
+        if isinstance(wanted, str):
+            wanted = step_assumptions(wanted).corrections
+        elif not isinstance(wanted, Iterable):
+            raise DeriveError(f"corrections: expected their names, found {written(wanted)}")
+        changes["corrections"] = frozenset(wanted)
     return replace(as_assumptions(base), **changes)  # type: ignore[arg-type]
 
 
+@guarded
 def step_assumptions(text: str) -> Assumptions:
     """The set of corrections that `text` names: "notebook", "default",
     "notebook+ring_tensor+logits" or "default-two_level". Raises UnknownName for a set or a
@@ -271,6 +275,7 @@ def step_assumptions(text: str) -> Assumptions:
     return Assumptions(corrections=(SETS[base].corrections | added) - left_out)
 
 
+@guarded
 def as_assumptions(value: object) -> Assumptions:
     """`value` where it is assumptions, or the set that a text names; raises DeriveError where it is
     neither."""
@@ -284,6 +289,5 @@ def as_assumptions(value: object) -> Assumptions:
 
 def _refusal(name: str, value: object) -> str:
     choices = ", ".join(str(c) for c in CHOICES[name])
-    close = nearest(str(value), [str(c) for c in CHOICES[name]])
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"{name}: expected one of {choices}, found {quoted(value)}{hint}"
+    hint = meant(value, [str(c) for c in CHOICES[name]])
+    return f"{name}: expected one of {choices}, found {quoted(value)}; {hint}".rstrip("; ")

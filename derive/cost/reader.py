@@ -19,7 +19,8 @@ from derive.cost.block import (
     summed_dims,
 )
 from derive.cost.tensor import Tensor, check_layout
-from derive.notation.errors import DeriveError, ShardingError, nearest, quoted, unknown
+from derive.notation.arguments import guarded
+from derive.notation.errors import DeriveError, ShardingError, meant, quoted, unknown
 from derive.notation.symbols import mesh_axis, vocabulary
 
 LONGEST = 4000  # characters of a block
@@ -35,6 +36,7 @@ _JOINS = ("->", "=>", ".", "*", "+", "@")
 HALF = sp.Rational(1, 2)
 
 
+@guarded
 def block(text: str, parameters: Collection[str] | None = None) -> Block:
     """Read a block: statements on lines of their own or parted by semicolons.
 
@@ -337,11 +339,11 @@ class _Cursor:
         if self.peek() != "[":
             if name in known:
                 return known[name]
-            close = nearest(name, known)
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
             raise ShardingError(
                 f"{name} is used before it is made: make it on a line above, or give its "
-                f"dimensions, such as {name}[B, D], where it comes in{hint}"
+                f"dimensions, such as {name}[B, D], where it comes in; {meant(name, known)}".rstrip(
+                    "; "
+                )
             )
         self.take("[")
         dims: list[str] = []
@@ -393,8 +395,7 @@ def _dimension(word: str, tensor: str) -> tuple[str, tuple[str, ...]]:
     longest = max((d for d in known if word == d or word.startswith(f"{d}_")), key=len, default="")
     if not longest:
         dim = word.partition("_")[0]
-        close = nearest(dim, known)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+        hint = meant(dim, known, f"known: {', '.join(known)}")
         raise ShardingError(f"{tensor}: unknown dimension {quoted(dim)}; {hint}")
     if word == longest:
         return longest, ()

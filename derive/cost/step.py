@@ -17,6 +17,7 @@ from derive.cost import memory, timing
 from derive.cost.assumptions import Assumptions, as_assumptions
 from derive.cost.terms import Term
 from derive.notation import symbols as v
+from derive.notation.arguments import guarded
 from derive.notation.errors import unknown
 
 
@@ -50,6 +51,7 @@ class StepModel:
         chips = timing.SPANS[v.W_pp]  # the outermost groups span them all
         return self.model_flops.expr / (self.seconds * chips * v.C)
 
+    @guarded
     def term(self, name: str) -> Term:
         """The definition or part of that name (a symbol's name for a definition); where a part
         has the name of a degree, such as tp, the part. Raises UnknownName."""
@@ -81,6 +83,7 @@ class StepModel:
 FABRICS = ("switch", "torus")
 
 
+@guarded
 def step_model(
     assumptions: Assumptions | str, *, exact: bool = True, fabric: str = "switch"
 ) -> StepModel:

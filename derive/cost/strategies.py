@@ -23,6 +23,7 @@ from derive.cost.reader import block
 from derive.cost.transformer import ATTENTION, ATTENTION_CORE, BLOCKS, EXPERTS, MLP
 from derive.notation import symbols as v
 from derive.notation import units
+from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.units import expect_unit
 
@@ -52,6 +53,7 @@ class Strategy:
         if self.state is not None:
             expect_unit(self.state, units.byte, v.unit_of_symbol, f"{self.name}: state")
 
+    @guarded
     def passes(self, assumptions: Assumptions = DEFAULT) -> tuple[PassCost, ...]:
         """Forward and backward cost of one layer under the assumptions (keep, gated)."""
         laid_out = self.laid_out(assumptions)
@@ -134,6 +136,7 @@ def _check_units(strategy: Strategy, cost: PassCost) -> None:
         expect_unit(move.array_bytes, units.byte, v.unit_of_symbol, place)
 
 
+@guarded
 def layer(
     notation: str | Block,
     layout: str = "",
@@ -278,6 +281,7 @@ def _spellings() -> dict[str, str]:
     return {name.replace("_", ""): name for name in STRATEGIES}
 
 
+@guarded
 def strategy(name: str) -> Strategy:
     """The strategy called `name`; hyphens and capitals do not matter. Raises UnknownName."""
     key = name.lower().replace("-", "").replace("_", "")

@@ -20,6 +20,7 @@ import sympy as sp
 from derive.facts.keys import MODEL_COUNTS
 from derive.facts.readings import Fact
 from derive.notation import symbols
+from derive.notation.arguments import guarded
 from derive.notation.errors import FactError, unknown
 from derive.notation.quantity import Quantity, Status, evaluated
 from derive.notation.symbols import D, F, G, H, K, L, V, n_F, n_V, rank, unit_of_symbol
@@ -52,6 +53,7 @@ class Model:
     def __repr__(self) -> str:
         return f"<{self.name}: {self.title}>"
 
+    @guarded
     def fact(self, key: str) -> Fact:
         """A fact other than the shapes, with all its readings; raises UnknownName or FactError."""
         for fact in self.facts:

@@ -6,20 +6,22 @@ others are made from quantities by a formula, so that the tree of any figure can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import sympy as sp
 
 from derive.notation import digits
-from derive.notation.errors import DeriveError, UnitError
+from derive.notation.arguments import guarded
+from derive.notation.errors import DeriveError, UnitError, written
 from derive.notation.printed import shown, shown_tex
 from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
+Operand: TypeAlias = "Quantity | int | Fraction"
 Status = Literal["published", "derived", "provisional", "assumed", "given"]
 
 
@@ -44,6 +46,12 @@ class Quantity:
     formula: str = ""
     inputs: tuple[tuple[str, Quantity], ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit, Unit):
+            told = "expected a unit of derive.notation.units, such as token"
+            raise DeriveError(f"unit: {told}, found {written(self.unit)}")
+
+    @guarded
     def named(self, name: str, unit: Unit | None = None) -> Quantity:
         """The same quantity under a name, and with a unit of the same dimension where given."""
         if unit is not None and unit.dimension != self.unit.dimension:
@@ -64,17 +72,37 @@ class Quantity:
         left = f"{entry.tex} = " if entry else ""
         return f"$\\displaystyle {left}{shown_tex(self.value, self.unit)}$"
 
+    @guarded
     def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "*")
 
+    @guarded
     def __truediv__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "/")
 
+    @guarded
     def __add__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "+")
 
+    @guarded
     def __sub__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "-")
+
+    @guarded
+    def __rmul__(self, other: int | Fraction) -> Quantity:
+        return _combined(other, self, "*")
+
+    @guarded
+    def __rtruediv__(self, other: int | Fraction) -> Quantity:
+        return _combined(other, self, "/")
+
+    @guarded
+    def __radd__(self, other: int | Fraction) -> Quantity:
+        return _combined(other, self, "+")
+
+    @guarded
+    def __rsub__(self, other: int | Fraction) -> Quantity:
+        return _combined(other, self, "-")
 
     def leaves(self) -> Iterator[Quantity]:
         """The quantities at the bottom of the tree, each once, in the order of the formula."""
@@ -90,6 +118,7 @@ class Quantity:
             stack.extend(child for _, child in reversed(node.inputs))
 
 
+@guarded
 def number(
     value: int | str | Fraction | sp.Rational,
     unit: Unit = one,
@@ -112,6 +141,7 @@ def _rational(value: int | str | Fraction) -> sp.Rational:
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 
+@guarded
 def evaluated(
     expr: sp.Expr, values: Mapping[sp.Symbol, Quantity], unit: Unit | None = None, name: str = ""
 ) -> Quantity:
@@ -123,13 +153,19 @@ def evaluated(
     symbols = sorted(expr.free_symbols, key=rank)
     missing = [s for s in symbols if s not in values]
     if missing:
-        raise DeriveError(f"no value for {glossed(missing)}")
+        raise without_value(missing)
     for s in symbols:
         check_label(s, values[s])
     exact = expr.xreplace({s: values[s].value for s in symbols})
     inputs = tuple((s.name, values[s]) for s in symbols)
     folded = _folded(expr) if unit is None else unit
     return Quantity(exact, folded, name, formula=text(expr), inputs=inputs)
+
+
+def without_value(symbols: Sequence[sp.Symbol], whose: str = "") -> DeriveError:
+    """The error for symbols that are left without a value, with how one is given."""
+    ways = ", ".join(f"{s.name}=..." for s in symbols)
+    return DeriveError(f"{whose}no value for {glossed(symbols)}; set {ways}")
 
 
 def glossed(symbols: Iterable[sp.Symbol]) -> str:
@@ -162,8 +198,12 @@ def _folded(expr: sp.Expr) -> Unit:
     return unit_of(expr, unit_of_symbol)
 
 
-def _combined(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
-    other = right if isinstance(right, Quantity) else number(right, name=str(right))
+def _combined(first: Operand, second: Operand, sign: str) -> Quantity:
+    left, other = (
+        x if isinstance(x, Quantity) else number(x, name=str(x)) for x in (first, second)
+    )
+    if sign == "/" and other.value.is_zero:
+        raise DeriveError(f"{left.name or 'a quantity'}: a division by zero")
     unlike = left.unit.dimension != other.unit.dimension or (
         left.unit.labels and other.unit.labels and left.unit.labels != other.unit.labels
     )

@@ -303,6 +303,6 @@ def _check_sequence(n: Counts, ranks: Sequence[int]) -> None:
     pieces = f"{n.pieces}c, the pieces of zigzag, for " if n.pieces > 1 else ""
     degree = f"any context-parallel degree{' c' if pieces else ''}"
     raise DeriveError(
-        f"--seq {n.seq}: not divisible by {pieces}{degree} from {min(wide)} to {max(wide)}; "
-        f"pad it, to {-(-n.seq // even) * even} at least, or use --set cp=1"
+        f"seq {n.seq}: not divisible by {pieces}{degree} from {min(wide)} to {max(wide)}; "
+        f"pad it, to {-(-n.seq // even) * even} at least, or set cp=1"
     )

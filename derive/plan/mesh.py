@@ -15,7 +15,8 @@ from math import prod
 from operator import mul
 from types import MappingProxyType
 
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.arguments import guarded, whole_number
+from derive.notation.errors import DeriveError, quoted, unknown, written
 from derive.plan.wording import counted
 
 AXIS_NAMES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
@@ -50,8 +51,7 @@ class Mesh:
         if not names:
             raise DeriveError("a mesh needs at least one axis")
         for name, size in (*self.axes, ("cards per node", self.cards_per_node)):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise DeriveError(f"{name}: expected a whole number from 1, found {size}")
+            whole_number(name, size)
         for name in names:
             if name not in AXIS_NAMES:
                 raise unknown("mesh axis", name, AXIS_NAMES)
@@ -80,6 +80,7 @@ class Mesh:
         cards = f"{counted(self.cards, 'card')} on {counted(self.nodes, 'node')}"
         return f"{cards}, innermost first"
 
+    @guarded
     def stride(self, axis: str) -> int:
         """How far apart the places of neighbours along the axis are; raises UnknownName."""
         if axis not in self._strides:
@@ -96,6 +97,7 @@ class Mesh:
         """How many nodes the cards take, the last of which may have cards to spare."""
         return self.node(self.cards - 1) + 1
 
+    @guarded
     def node(self, rank: int) -> int:
         """The node of a rank; raises DeriveError for a rank outside the mesh."""
         return self._checked(rank) // self.cards_per_node
@@ -109,10 +111,12 @@ class Mesh:
             for inner in range(outer, outer + stride):
                 yield self._ranks(range(inner, inner + span, stride))
 
+    @guarded
     def groups(self, axis: str) -> tuple[tuple[int, ...], ...]:
         """The ranks of each group of the axis, groups in the order of their first rank."""
         return tuple(sorted(map(tuple, self.each_group(axis))))
 
+    @guarded
     def inside_node(self, axis: str) -> bool:
         """Whether every group of the axis lies inside one node."""
         return all(self.one_node(group) for group in self.each_group(axis))
@@ -121,11 +125,13 @@ class Mesh:
         """Whether ranks of the mesh that rise are all of one node."""
         return group[0] // self.cards_per_node == group[-1] // self.cards_per_node
 
+    @guarded
     def coordinates(self, rank: int) -> dict[str, int]:
         """The index of a rank along each axis; raises DeriveError for a rank outside the mesh."""
         place = self._place(self._checked(rank))
         return {name: place // self.stride(name) % size for name, size in self.axes}
 
+    @guarded
     def rank(self, coordinates: Mapping[str, int]) -> int:
         """The rank at these coordinates; an axis left out counts as 0.
 
@@ -139,7 +145,7 @@ class Mesh:
             if type(index) is not int or not 0 <= index < self.sizes[name]:
                 last = self.sizes[name] - 1
                 told = f"expected 0 to {last}" if last else "expected 0"
-                raise DeriveError(f"{name}: {told}, found {index}")
+                raise DeriveError(f"{name}: {told}, found {written(index)}")
         place = sum(index * self.stride(name) for name, index in coordinates.items())
         return self._ranks(range(place, place + 1))[0]
 
@@ -150,7 +156,9 @@ class Mesh:
 
     def _checked(self, rank: int) -> int:
         if type(rank) is not int or not 0 <= rank < self.cards:
-            raise DeriveError(f"rank {rank} is outside the mesh of ranks 0 to {self.cards - 1}")
+            raise DeriveError(
+                f"rank {written(rank)} is outside the mesh of ranks 0 to {self.cards - 1}"
+            )
         return rank
 
     def _place(self, rank: int) -> int:
@@ -160,6 +168,7 @@ class Mesh:
         return places
 
 
+@guarded
 def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None) -> Mesh:
     """The mesh with these sizes. `order` lists the axes from the inside out ("tp,cp,dp,pp" or
     Megatron's "tp-cp-dp-pp"), or names a system (see ORDERS); without it the order of `sizes`.
@@ -239,6 +248,7 @@ class Regrouped(Mesh):
         return sorted(range(self.cards), key=self._place)
 
 
+@guarded
 def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
     """The cards of each stage, in rank order, as etp x ep x edp, expert tensor innermost.
 
@@ -247,8 +257,7 @@ def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
     stages = cards.sizes.get("pp", 1)
     stage = cards.cards // stages
     for name, size in (("etp", etp), ("ep", ep)):
-        if type(size) is not int or size < 1:
-            raise DeriveError(f"{name}: expected a whole number from 1, found {size}")
+        whole_number(name, size)
     if stage % (etp * ep):
         raise DeriveError(
             f"etp={etp} x ep={ep} does not divide the {stage} cards of a stage (tp x cp x dp)"

@@ -13,6 +13,7 @@ import sympy as sp
 
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
+from derive.notation.arguments import guarded
 from derive.notation.errors import unknown
 from derive.notation.quantity import Quantity, number
 from derive.notation.text import text
@@ -81,8 +82,11 @@ class Plan:
         """Layers of a stage."""
         return int(self.numbers[v.L_p])
 
+    @guarded
     def share(self, name: str) -> Fraction:
         """The share of a part in the step time."""
+        if name not in self.parts:
+            raise unknown("part of a step", name, self.parts)
         return self.parts[name] / self.step_seconds
 
     @cached_property
@@ -101,6 +105,7 @@ class Plan:
         """An expression in the symbols of the step model, for this plan, with its tree."""
         return _tree(expr, exactly(expr, self.numbers), unit, name, self.known)
 
+    @guarded
     def quantity(self, name: str) -> Quantity:
         """A number of the plan with its tree: mfu, seconds, memory, a part of the step or of the
         memory, or any symbol of the step model. Raises UnknownName."""

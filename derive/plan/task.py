@@ -19,9 +19,10 @@ from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
+from derive.notation.arguments import guarded, whole_number
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.printed import shown
-from derive.notation.quantity import Quantity, evaluated, glossed, number
+from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.wording import amounts
 from derive.solve.evaluate import as_float
@@ -113,6 +114,7 @@ class Task:
         return self.numbers[v.mu] * self.numbers[v.M_hbm]
 
 
+@guarded
 def task(
     model: Model,
     chip: Chip,
@@ -128,12 +130,9 @@ def task(
     not. Raises DeriveError, in one line, for what no plan can have."""
     _check_types(model, chip, values or {})
     assumptions = as_assumptions(assumptions)
-    counts = {"--cards": cards, "--seq": seq, "--batch": batch}
-    for option, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= LARGEST:
-            raise DeriveError(
-                f"{option}: expected a whole number from 1 to {LARGEST:,}, found {count!r}"
-            )
+    counts = {"cards": cards, "seq": seq, "batch": batch}
+    for name, count in counts.items():
+        whole_number(name, count, 1, LARGEST)
     given = dict(values or {})
     fixed = {s: _whole(s, given.pop(s)) for s in DEGREES if s in given}
     for symbol in given:
@@ -193,8 +192,7 @@ def _symbols(model: StepModel) -> frozenset[sp.Symbol]:
 def _check(asked: Task) -> None:
     needed = {*_symbols(asked.step), *RULED} - {*asked.values, *DEGREES}
     if missing := sorted(needed, key=v.rank):
-        names = glossed(missing)
-        raise DeriveError(f"{asked.chip} and {asked.model} give no value for {names}; use --set")
+        raise without_value(missing, f"{asked.chip} and {asked.model} give ")
     for symbol, value in asked.numbers.items():
         if not 0 < as_float(value) < inf:
             told = "expected a positive number that float64 holds"

@@ -11,6 +11,7 @@ import sympy as sp
 from derive.cost.assumptions import Assumptions
 from derive.cost.load import CAPACITY, Requirement
 from derive.notation import tex
+from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError
 from derive.notation.printed import ceiling, floor, printed, printed_tex, shown, significant
 from derive.notation.quantity import Quantity
@@ -58,11 +59,13 @@ class Bounded:
     def assumptions(self) -> Assumptions:
         return self.requirement.assumptions
 
+    @guarded
     def suited(self, *givers: Giver, **values: object) -> Self:
         """The same on the network that the chip has; raises as `on` does for what was given."""
         under = suited(self.subject, self.question, self.assumptions, givers, values)
         return self if under == self.assumptions else self.under(under)
 
+    @guarded
     def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
         """The symbols that a number needs besides; raises as `on` does for what was given."""
         return self.suited(*givers, **values).filled(givers, values).missing

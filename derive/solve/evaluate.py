@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import sympy as sp
 
 from derive.notation import symbols as v
+from derive.notation.arguments import guarded
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
@@ -25,7 +26,7 @@ from derive.solve.values import value_of
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 Arithmetic = Mapping[str, Any]  # the number one and, by name, what an expression calls
 
@@ -214,10 +215,9 @@ def _joined(signs: str, above: Sequence[_Part], below: Sequence[_Part]) -> _Part
     return _Part(text, reduce(operator.or_, extents))
 
 
+@guarded
 def evaluate(
-    expr: sp.Expr,
-    grid: Mapping[sp.Symbol, ArrayLike],
-    given: Mapping[sp.Symbol, object] | None = None,
+    expr: sp.Expr, grid: Mapping[sp.Symbol, Any], given: Mapping[sp.Symbol, object] | None = None
 ) -> NDArray[np.float64]:
     """`expr` at every point of the product grid of one-dimensional arrays.
 

@@ -17,7 +17,8 @@ from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.cost.load import Given, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm, ProofError
+from derive.notation.arguments import guarded
+from derive.notation.errors import DeriveError, NotClosedForm, ProofError, written
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import link_notes
@@ -173,6 +174,7 @@ class Optimum(Bounded):
         """The same under other assumptions."""
         return optimum(self.subject, self.symbol, assumptions)
 
+    @guarded
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number, with a chip, a model, and values by symbol name; real-valued, not rounded."""
         here = self.suited(*givers, **values)
@@ -189,6 +191,7 @@ class Optimum(Bounded):
         )
 
 
+@guarded
 def optimum(
     subject: Subject, symbol: sp.Symbol, assumptions: Assumptions | str = DEFAULT, **changes: object
 ) -> Optimum:
@@ -201,7 +204,9 @@ def optimum(
     need = requirement(subject, None, assumptions, (), **changes)
     if symbol not in need.mesh:
         axes = ", ".join(str(axis) for axis in need.mesh) or "none"
-        raise DeriveError(f"{need.name} can choose its mesh axes only: {axes}; found {symbol}")
+        raise DeriveError(
+            f"{need.name} can choose its mesh axes only: {axes}; found {written(symbol)}"
+        )
     given, free = mesh_in_terms_of_chips(need, _AT_CHIPS)
     if free is None:
         raise NotClosedForm(f"{need.name} has one mesh axis: {symbol} is N, nothing to choose")

@@ -13,6 +13,7 @@ from derive.cost.limits import Limit
 from derive.cost.load import Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
+from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated
@@ -74,6 +75,7 @@ class Threshold(Bounded):
             text += f" provided {' and '.join(map(tex.text, self.provided))}"
         return text
 
+    @guarded
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number: with a chip, a model, and values by symbol name.
 
@@ -204,6 +206,7 @@ class Threshold(Bounded):
             )
 
 
+@guarded
 def threshold(
     subject: Subject,
     asked: sp.Expr,

@@ -16,7 +16,14 @@ from derive.cost.load import Requirement
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.quantity import Quantity, check_label, evaluated, glossed, number
+from derive.notation.quantity import (
+    Quantity,
+    check_label,
+    evaluated,
+    glossed,
+    number,
+    without_value,
+)
 from derive.notation.read import quantity as parsed_quantity
 
 Values = dict[sp.Symbol, Quantity]
@@ -218,7 +225,7 @@ class Filled:
     def checked(self) -> Values:
         """The values; raises DeriveError naming the symbols that have none."""
         if self.missing:
-            raise DeriveError(f"no value for {glossed(self.missing)}")
+            raise without_value(self.missing)
         return self.values
 
 

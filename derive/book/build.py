@@ -42,6 +42,9 @@ def main(arguments: Sequence[str], root: Path) -> int:
     except KeyboardInterrupt:
         _say("interrupted; no file is half written")
         return ERROR
+    except MemoryError:
+        _say("more memory is needed than there is; no file is half written")
+        return ERROR
     except BrokenPipeError:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

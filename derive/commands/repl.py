@@ -8,6 +8,7 @@ import errno
 import sys
 import textwrap
 from collections.abc import Iterable
+from traceback import format_exception_only
 from typing import Any
 
 from derive.commands import output
@@ -33,7 +34,7 @@ class Console(code.InteractiveConsole):
         output.complain(data.removesuffix("\n"))
 
     def showtraceback(self) -> None:
-        """Print a DeriveError as its message and anything else as Python does."""
+        """Print a DeriveError as its message and anything else as Python's own last line."""
         _, value, _ = sys.exc_info()
         if isinstance(value, DeriveError):
             self.write(str(value))
@@ -42,7 +43,7 @@ class Console(code.InteractiveConsole):
         elif isinstance(value, NameError) and value.name is not None:
             self.write(str(unknown("name", value.name, self.locals)))
         else:
-            super().showtraceback()
+            self.write("".join(format_exception_only(value)).rstrip())
 
 
 def _display(value: object) -> None:
@@ -56,13 +57,15 @@ def _feed(console: Console) -> None:
     """Evaluate piped lines; neither banner nor prompts, so that the output is the answers."""
     if sys.stdin is None:
         raise DeriveError("the prompt reads standard input, which is closed")
-    more = False
+    more, read = False, 0
     try:
         for line in sys.stdin:
+            line.encode()  # what was no text stands in it as surrogates
             more = console.push(line.rstrip("\r\n"))
-    except UnicodeDecodeError as error:
-        encoding = sys.stdin.encoding
-        raise DeriveError(f"expected {encoding} text to evaluate: {error.reason}") from None
+            read += 1
+    except UnicodeError:
+        told = f"expected {sys.stdin.encoding} text to evaluate, found bytes that are none"
+        raise DeriveError(f"after {read} lines: {told}") from None
     if more:
         console.push("")
 

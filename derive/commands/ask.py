@@ -224,9 +224,10 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
     held = [s.name for s in _mesh(asked.subject) if s.name in asked.values]
-    if held:
-        raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {held[0]}")
-    best = optimum(asked.subject, symbol, asked.assumptions)
+    if symbol.name in held or len(held) > max(0, len(_mesh(asked.subject)) - 2):
+        one = symbol.name if symbol.name in held else held[0]
+        raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {one}")
+    best = optimum(asked.subject, symbol, asked.assumptions, fixed=asked.fixed)
     best = best.suited(*asked.givers, **asked.values)
     steps = _steps_to_split(best) if options.steps or options.json else []
     missing = best.missing(*asked.givers, **asked.values)
@@ -253,7 +254,7 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
 def _steps_to_split(best: Optimum) -> list[Step]:
     """The derivation of the largest slice as far as its best split, which is the optimum."""
     listed: list[Step] = []
-    for step in steps_to(best.subject, v.N, best.assumptions):
+    for step in steps_to(best.subject, v.N, best.assumptions, fixed=best.fixed):
         listed.append(step)
         if step.kind == "split":
             return listed

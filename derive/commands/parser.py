@@ -30,7 +30,8 @@ PLANNED = (*TASK, "assume", "set", "profile", "facts")
 
 # How messages write an argument, and the option that is typed for it.
 _AS_TYPED = (
-    (re.compile(r"(?:\bset|(?<=\.\.\.),) (?=\w+=)"), "--set "),
+    (re.compile(r"(?:(?<!-)\bset|(?<=\.\.\.),) (?=\w+=)"), "--set "),
+    (re.compile(r"\bfixed=\[(\w+)(?:, \w+)*\]"), r"--set \1=..."),
     (re.compile(r"^(cards|seq|batch)\b"), r"--\1"),
     (re.compile(r"\b(?:the )?network (torus|node|two-level|egress)\b"), r"--network \1"),
 )

@@ -303,6 +303,8 @@ class _Grammar:
             raise DeriveError(f"more than {MAX_ARGUMENTS} things compared in {quoted(self.text)}")
         if name not in _MANY and len(given) != 1:
             raise DeriveError(f"{name} takes one argument, found {len(given)}")
+        if any(argument.is_extended_real is False for argument in given):
+            raise DeriveError(f"{name} of what is no real number in {quoted(self.text)}")
         if name == "sqrt":
             return self.raised(given[0], sp.Rational(1, 2))
         if name.startswith("log") and given[0].is_zero:

@@ -6,7 +6,7 @@ search on its logarithm, along which loads are convex. The answer says that it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import exp, isfinite, log
 
@@ -20,8 +20,10 @@ from derive.notation.quantity import Quantity
 from derive.solve.answer import Answer, Side
 from derive.solve.links import link_notes, suited
 from derive.solve.question import (
+    Fixed,
     Subject,
     at_value,
+    axes_held,
     mesh_in_terms_of_chips,
     put_through,
     question,
@@ -41,7 +43,7 @@ def numerical(
     *givers: Giver,
     assumptions: Assumptions | str = DEFAULT,
     values: Mapping[str, object] | None = None,
-    fixed: Iterable[sp.Symbol] = (),
+    fixed: Fixed = (),
     **changes: object,
 ) -> Answer:
     """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
@@ -49,12 +51,13 @@ def numerical(
     NotClosedForm where the condition crosses no bound in the range searched."""
     what = question(asked)
     given_values = values or {}
-    need = requirement(subject, what, assumptions, tuple(fixed), **changes)
+    axes_fixed = axes_held(subject, fixed)
+    need = requirement(subject, what, assumptions, axes_fixed, **changes)
     under = suited(subject, what, need.assumptions, givers, given_values)
     notes = link_notes(need.assumptions, under, givers, given_values)
     if under != need.assumptions:
-        need = requirement(subject, what, under, tuple(fixed))
-    given, free = mesh_in_terms_of_chips(need, what, fixed)
+        need = requirement(subject, what, under, axes_fixed)
+    given, free = mesh_in_terms_of_chips(need, what, axes_fixed)
     trial = sp.Dummy("q", positive=True)
     asked_for = {what.main: trial / what.rest}
     loads = at_value(put_through(need, what).loads, what, given, trial)

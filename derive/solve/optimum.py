@@ -23,7 +23,15 @@ from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import link_notes
 from derive.solve.powers import coefficients
-from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
+from derive.solve.question import (
+    Fixed,
+    Question,
+    Subject,
+    axes_held,
+    mesh_in_terms_of_chips,
+    question,
+    requirement,
+)
 from derive.solve.values import Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
@@ -143,12 +151,14 @@ class Optimum(Bounded):
 
     `objective` is the communication time over the computation time in terms of the symbol: the sum
     of the loads, which are equal at the optimum of the largest, too. `second` is its second
-    derivative at the optimum, positive there. `split` is what is balanced.
+    derivative at the optimum, positive there. `split` is what is balanced, `fixed` the mesh axes
+    held.
     """
 
     split: Balance
     objective: sp.Expr
     second: sp.Expr
+    fixed: tuple[sp.Symbol, ...] = ()
 
     @property
     def at(self) -> sp.Expr:
@@ -172,7 +182,7 @@ class Optimum(Bounded):
 
     def under(self, assumptions: Assumptions) -> Optimum:
         """The same under other assumptions."""
-        return optimum(self.subject, self.symbol, assumptions)
+        return optimum(self.subject, self.symbol, assumptions, fixed=self.fixed)
 
     @guarded
     def on(self, *givers: Giver, **values: object) -> Answer:
@@ -181,10 +191,16 @@ class Optimum(Bounded):
         full = here.filled(givers, values).checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        chips = full[v.N].value if v.N in full else None
-        for end, beyond in ((1, number.value < 1), (chips, chips and number.value > chips)):
+        most = v.N / sp.Mul(*self.fixed)
+        chips = most.xreplace({s: full[s].value for s in most.free_symbols & full.keys()})
+        for end, beyond in (
+            (1, number.value < 1),
+            (chips, chips.is_number and number.value > chips),
+        ):
             if beyond:
-                notes.append(f"no split has that: {self.symbol} is from 1 to N, and {end} is best")
+                notes.append(
+                    f"no split has that: {self.symbol} is from 1 to {most}, and {end} is best"
+                )
         side = Side("=", number, here.passes, here.split.links)
         return Answer(
             self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here
@@ -193,29 +209,36 @@ class Optimum(Bounded):
 
 @guarded
 def optimum(
-    subject: Subject, symbol: sp.Symbol, assumptions: Assumptions | str = DEFAULT, **changes: object
+    subject: Subject,
+    symbol: sp.Symbol,
+    assumptions: Assumptions | str = DEFAULT,
+    *,
+    fixed: Fixed = (),
+    **changes: object,
 ) -> Optimum:
-    """The value of a mesh axis for which the loads are smallest at fixed chips N.
+    """The value of a mesh axis for which the loads are smallest at N chips, with the mesh axes
+    `fixed` held.
 
     Both overlaps have it at the same place where the two loads have powers 1 and -1 of the symbol.
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
-    need = requirement(subject, None, assumptions, (), **changes)
-    if symbol not in need.mesh:
-        axes = ", ".join(str(axis) for axis in need.mesh) or "none"
-        raise DeriveError(
-            f"{need.name} can choose its mesh axes only: {axes}; found {written(symbol)}"
-        )
-    given, free = mesh_in_terms_of_chips(need, _AT_CHIPS)
+    axes = axes_held(subject, fixed)
+    need = requirement(subject, None, assumptions, axes, **changes)
+    if symbol not in need.mesh or symbol in axes:
+        choice = ", ".join(str(axis) for axis in need.mesh if axis not in axes) or "none"
+        told = f"{need.name} can choose its mesh axes only"
+        raise DeriveError(f"{told}: {choice}; found {written(symbol)}")
+    given, free = mesh_in_terms_of_chips(need, _AT_CHIPS, axes)
     if free is None:
-        raise NotClosedForm(f"{need.name} has one mesh axis: {symbol} is N, nothing to choose")
+        raise NotClosedForm(f"{need.name}: {symbol} follows from the chips N, nothing to choose")
     if symbol != free:
-        others = need.chips.xreplace({free: sp.S.One, symbol: sp.S.One})
-        given, free = ((free, others * v.N / symbol),), symbol
+        given, free = ((free, v.N / need.chips.xreplace({free: sp.S.One})),), symbol
     loads = tuple(load.put(dict(given)) for load in need.loads)
     _, splits = _at_best_split(loads, free)
     places = {sp.powsimp(s.at): s for s in splits}
+    if not places:
+        raise NotClosedForm(f"no best {symbol}: no load falls with it as another grows")
     if len(places) != 1:
         raise NotClosedForm(f"{len(places)} pairs of loads compete for the best {symbol}")
     ((at, split),) = places.items()
@@ -224,4 +247,4 @@ def optimum(
     if not second.is_positive:
         raise ProofError(f"the second derivative at {symbol} = {at} is not positive: {second}")
     bound = Bound("=", at, split.passes, split.links)
-    return Optimum(question(symbol), (bound,), need, subject, split, objective, second)
+    return Optimum(question(symbol), (bound,), need, subject, split, objective, second, axes)

@@ -22,7 +22,16 @@ from derive.solve.links import link_notes, other_networks
 from derive.solve.optimum import Balance, Held, held
 from derive.solve.powers import solved, turned
 from derive.solve.proof import Separation
-from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
+from derive.solve.question import (
+    Fixed,
+    Question,
+    Subject,
+    at_value,
+    axes_held,
+    put_through,
+    question,
+    requirement,
+)
 from derive.solve.values import Filled, Giver, Values, filled
 
 TRIAL = sp.Dummy("q", positive=True)  # the value of what is asked
@@ -212,7 +221,7 @@ def threshold(
     asked: sp.Expr,
     assumptions: Assumptions | str = DEFAULT,
     *,
-    fixed: Iterable[sp.Symbol] = (),
+    fixed: Fixed = (),
     **changes: object,
 ) -> Threshold:
     """The condition on `asked` (a symbol or ratio, e.g. B/X) under which a strategy is
@@ -227,13 +236,14 @@ def threshold(
     does not involve what is asked.
     """
     what = question(asked)
-    need = requirement(subject, what, assumptions, tuple(fixed), **changes)
+    axes = axes_held(subject, fixed)
+    need = requirement(subject, what, assumptions, axes, **changes)
     if isinstance(subject, Limit):
         what = _defined(need, what)
     need = put_through(need, what)
     # Most assumptions leave most loads as they are: what is solved knows no more than those.
     bare = replace(need, assumptions=DEFAULT, definitions=need.definitions[:1], described=())
-    return replace(_bounded_by(subject, bare, what, tuple(fixed)), requirement=need)
+    return replace(_bounded_by(subject, bare, what, axes), requirement=need)
 
 
 def _defined(need: Requirement, what: Question) -> Question:

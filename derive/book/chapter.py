@@ -36,6 +36,7 @@ class Picture:
     alt: str
 
 
+@guarded
 class Chapter:
     """Everything a chapter's template may print, in the order of declaration.
 
@@ -43,7 +44,6 @@ class Chapter:
     DeriveError for a name that is malformed or taken, and for a value that cannot be used.
     """
 
-    @guarded
     def __init__(
         self,
         number: str,
@@ -68,21 +68,18 @@ class Chapter:
         self.plots: dict[str, Picture] = {}
         self.errata: list[Erratum] = []
 
-    @guarded
     def chip(self, name: str, override: Mapping[str, str | Quantity] | None = None) -> facts.Chip:
         """The chip under the chapter's profile; what it overrides is printed by `overrides()`."""
         chip = facts.chip(name, profile=self.profile, override=override)
         self.chips.append(chip)
         return chip
 
-    @guarded
     def model(self, name: str) -> facts.Model:
         """The model of that name."""
         model = facts.model(name)
         self.models.append(model)
         return model
 
-    @guarded
     def shown(
         self,
         name: str,
@@ -104,7 +101,6 @@ class Chapter:
         self._add(self.figures, "figure", name, figure)
         return value
 
-    @guarded
     def claim(
         self, name: str, quantity: object, rule: str = "round", cite: Iterable[str] = ()
     ) -> Quantity:
@@ -116,7 +112,6 @@ class Chapter:
         self._add(self.figures, "figure", name, figure)
         return value
 
-    @guarded
     def require(
         self,
         name: str,
@@ -146,37 +141,31 @@ class Chapter:
             figure = Figure(name, "require", sides.left, relation=sides, cite=keys)
         self._add(self.figures, "figure", name, figure)
 
-    @guarded
     def given(self, name: str, quantity: object, cite: Iterable[str] = ()) -> Quantity:
         """An input that the author states, and its quantity; the template's words must equal it."""
         value = quantity_of(quantity, name)
         self._add(self.figures, "figure", name, Figure(name, "given", value, cite=_cited(cite)))
         return value
 
-    @guarded
     def holds(self, *statements: tuple[str, object, str]) -> None:
         """Several requirements at once: (name, whether it holds, why)."""
         for name, statement, because in statements:
             self.require(name, holds=bool(statement), because=because)
 
-    @guarded
     def condition(self, name: str, relation: object, label: str | None = None) -> None:
         """A condition, numbered in order of declaration: a threshold, a relation or several."""
         number = f"{int(self.number)}.{len(self.conditions) + 1}"
         formula = Formula(name, latex_of(relation), number, checked(label or ""))
         self._add(self.conditions, "condition", name, formula)
 
-    @guarded
     def formula(self, name: str, expr: object) -> None:
         """Inline math: an expression, a relation, a threshold or an optimum."""
         self._add(self.formulas, "formula", name, Formula(name, latex_of(expr)))
 
-    @guarded
     def derivation(self, name: str, steps: Sequence[StepLike]) -> None:
         """The steps of a derivation, proved each time they are printed."""
         self._add(self.derivations, "derivation", name, steps_of(steps))
 
-    @guarded
     def table(
         self,
         name: str,
@@ -188,7 +177,6 @@ class Chapter:
         titles = [t.strip() for t in header.split("|")] if isinstance(header, str) else header
         self._add(self.tables, "table", name, tables.table(name, titles, rows, align))
 
-    @guarded
     def plot(self, name: str, plot: Drawable, alt: str) -> None:
         """A plot, bars or a mesh, drawn to `<name>.svg`; `alt` is the text that stands for it."""
         known = isinstance(plot, (Plot, Bars, MeshDrawing))
@@ -199,7 +187,6 @@ class Chapter:
             )
         self._add(self.plots, "plot", name, Picture(name, plot, checked(alt)))
 
-    @guarded
     def erratum(self, figure: str, printed: str, reason: str, place: str) -> None:
         """A number that a document gets wrong; raises DeriveError where it is right after all."""
         if figure not in self.figures:

@@ -85,7 +85,7 @@ def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
     if isinstance(subject, Strategy):
         if getattr(options, "assume", None) is not None:
             told = "--assume is for limits such as context_ring"
-            raise DeriveError(f"{told}, not {options.strategy}")
+            raise DeriveError(f"{told}; leave it out")
         return
     elsewhere = {**OPTIONS, "feasible": "--feasible", "best": "--best"}
     for name, option in elsewhere.items():
@@ -224,7 +224,11 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
     held = [s.name for s in _mesh(asked.subject) if s.name in asked.values]
-    if symbol.name in held or len(held) > max(0, len(_mesh(asked.subject)) - 2):
+    if len(_mesh(asked.subject)) == 1:
+        raise DeriveError(
+            f"--best: {asked.subject.name} has one mesh axis, the chips; leave it out"
+        )
+    if held and (symbol.name in held or len(held) > len(_mesh(asked.subject)) - 2):
         one = symbol.name if symbol.name in held else held[0]
         raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {one}")
     best = optimum(asked.subject, symbol, asked.assumptions, fixed=asked.fixed)
@@ -413,7 +417,8 @@ def _shape(givers: Sequence[Giver], chips: int) -> tuple[int, ...]:
                 return shape
             raise DeriveError(
                 f"--feasible torus: the pod of {giver.name} is {' x '.join(map(str, shape))} = "
-                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods only"
+                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods: "
+                f"set N={prod(shape)}"
             )
     raise DeriveError("--feasible torus needs a chip whose pod shape is known: --chip tpu-v5p")
 

@@ -73,7 +73,9 @@ def set_values(assignments: Iterable[str] | None) -> dict[sp.Symbol, Quantity]:
         except DeriveError as error:
             raise type(error)(f"--set: {error}") from None
         if symbol in values:
-            raise DeriveError(f"--set {symbol} is given twice, the second time {quoted(text)}")
+            raise DeriveError(
+                f"--set {symbol} is given twice, the second time {quoted(text)}; leave one out"
+            )
         values[symbol] = quantity
     return values
 
@@ -92,7 +94,7 @@ def strategy_of(text: str, options: Namespace) -> Strategy:
     for option, given in (("--layout", layout), ("--parameters", parameters)):
         if given is not None:
             told = f"is for blocks such as {', '.join(BLOCKS)}, or one written out"
-            raise DeriveError(f"{option} {told}; {named.name} has its own")
+            raise DeriveError(f"{option} {told}; {named.name} has its own; leave it out")
     return named
 
 
@@ -127,7 +129,7 @@ def values_of(assignments: Iterable[str] | None, assumptions: Assumptions) -> di
         intensity = values["C"].value / values["W"].value
         if values["alpha"].value != intensity:
             told = f"alpha is C/W = {shown(intensity, v.unit_of_symbol(v.alpha))}"
-            raise DeriveError(f"--set alpha contradicts C and W: {told}")
+            raise DeriveError(f"--set alpha contradicts C and W: {told}; leave out --set alpha")
     return values
 
 
@@ -135,9 +137,11 @@ def _bound(symbol: sp.Symbol, assumptions: Assumptions) -> DeriveError:
     name = str(symbol.name)
     given = f"--set {name}: {v.meaning(symbol).gloss}"
     if name not in BINDS:
-        return DeriveError(f"{given}, is {assumptions.elements[symbol]} and cannot be set")
+        return DeriveError(f"{given}, is {assumptions.elements[symbol]}; leave out --set {name}")
     option = BINDS[name]
-    way = "use --precision any to set it" if option == "--precision" else f"use {option}"
+    way = "use --precision any to set it"
+    if option == "--gradients":
+        way = f"leave out --set {name}, and use {option} fp32 or another precision"
     return DeriveError(
         f"{given}, follows from {option} ({getattr(assumptions, option[2:])}); {way}"
     )
@@ -155,9 +159,13 @@ def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
     product, chips = sp.Mul(*known.values()), values["N"].value
     typed = " and ".join(f"{s} = {value}" for s, value in known.items())
     if len(known) == len(whose.mesh) and product != chips:
-        raise DeriveError(f"--set N = {chips} contradicts {typed}: they make {product} chips")
+        raise DeriveError(
+            f"--set N = {chips} contradicts {typed}: they make {product}; leave out --set N"
+        )
     if product > chips:
-        raise DeriveError(f"--set N = {chips} contradicts {typed}: more than the chips")
+        raise DeriveError(
+            f"--set N = {chips} contradicts {typed}, which is more; leave out --set N"
+        )
 
 
 def check_division(laid_out: Block, values: Mapping[str, Quantity]) -> None:

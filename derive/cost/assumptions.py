@@ -17,7 +17,6 @@ import sympy as sp
 
 from derive.cost.network import NETWORKS
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, meant, quoted, unknown, written
 
 BYTES: Mapping[str, Fraction] = {
@@ -168,6 +167,16 @@ class Assumptions:
         return values
 
     @property
+    def whole_state(self) -> Mapping[str, sp.Rational]:
+        """The bytes of state per parameter with gradients and an fp32 copy of the weights, by the
+        precision of the gradients; nothing where that of the weights is left open."""
+        if self.precision == "any":
+            return {}
+        weight, fp32 = BYTES[self.precision], BYTES["fp32"]
+        rest = weight + ADAM_MOMENTS_BYTES + (fp32 if self.precision != "fp32" else 0)
+        return {name: sp.Rational(rest + BYTES[name]) for name in (self.precision, "fp32")}
+
+    @property
     def constants(self) -> dict[sp.Symbol, sp.Expr]:
         """The values of a step's constants: bytes, FLOP per multiply-add and stated shares."""
         bytes_of = self.elements
@@ -231,7 +240,6 @@ NOTEBOOK = Assumptions(corrections=frozenset())
 SETS: Mapping[str, Assumptions] = MappingProxyType({"notebook": NOTEBOOK, "default": DEFAULT})
 
 
-@guarded
 def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
     """`base`, a value or the name of a set, with some assumptions changed; raises DeriveError for
     an unknown name or choice. `corrections` may be the name of a set, too."""
@@ -249,7 +257,6 @@ def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
     return replace(as_assumptions(base), **changes)  # type: ignore[arg-type]
 
 
-@guarded
 def step_assumptions(text: str) -> Assumptions:
     """The set of corrections that `text` names: "notebook", "default",
     "notebook+ring_tensor+logits" or "default-two_level". Raises UnknownName for a set or a
@@ -275,7 +282,6 @@ def step_assumptions(text: str) -> Assumptions:
     return Assumptions(corrections=(SETS[base].corrections | added) - left_out)
 
 
-@guarded
 def as_assumptions(value: object) -> Assumptions:
     """`value` where it is assumptions, or the set that a text names; raises DeriveError where it is
     neither."""

@@ -29,7 +29,6 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.tensor import Tensor, latex_name
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, ShardingError, quoted
 from derive.notation.symbols import find
 
@@ -294,7 +293,6 @@ def as_block(value: object) -> Block:
     raise DeriveError(f"expected a block, as block(...) makes one of text, found {quoted(value)}")
 
 
-@guarded
 def gated(plain: Block) -> Block:
     """The same layer with a gate: a second matrix in the first product, sharded like the first.
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from derive.cost.block import Block, as_block, with_layouts
 from derive.cost.reader import axis_names, dimensions
 from derive.cost.tensor import Tensor
-from derive.notation.arguments import guarded
 from derive.notation.errors import ShardingError, meant, quoted
 
 LONGEST = 600
@@ -74,7 +73,6 @@ def rules_of(text: object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-@guarded
 def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
     """The block with each tensor laid out by the rules.
 

@@ -24,7 +24,6 @@ import sympy as sp
 
 from derive.cost.program import TRAVERSALS, Collective, Move, degree
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, unknown
 
 NODE, CARDS, SLICES, MEMORY = "node", "dcn", "S", "hbm"
@@ -144,7 +143,6 @@ def link_seconds(move: Move, network: Network, exact: bool) -> dict[str, sp.Expr
     return network.seconds(move, exact)
 
 
-@guarded
 def seconds(move: Move, *, exact: bool = False, wrap: bool = True) -> sp.Expr:
     """The time of a move over mesh axes that are torus axes, between slices or from memory, in
     seconds."""

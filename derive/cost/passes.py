@@ -18,7 +18,6 @@ from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine,
 from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements, pass_of
 from derive.cost.rules import Operands, Pass, reshard, whole_name
 from derive.cost.tensor import Tensor
-from derive.notation.arguments import guarded
 from derive.notation.errors import unknown
 from derive.notation.symbols import e, e_32, find
 
@@ -56,7 +55,6 @@ def gradient(tensor: Tensor) -> Tensor:
     return tensor.named(f"d{tensor.name}")
 
 
-@guarded
 @lru_cache(maxsize=256)
 def program(block: Block, keep: str = "activations", fused: bool = True) -> Program:
     """The program of a block.

@@ -19,7 +19,6 @@ from derive.cost.block import (
     summed_dims,
 )
 from derive.cost.tensor import Tensor, check_layout
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, ShardingError, meant, quoted, unknown
 from derive.notation.symbols import mesh_axis, vocabulary
 
@@ -36,7 +35,6 @@ _JOINS = ("->", "=>", ".", "*", "+", "@")
 HALF = sp.Rational(1, 2)
 
 
-@guarded
 def block(text: str, parameters: Collection[str] | None = None) -> Block:
     """Read a block: statements on lines of their own or parted by semicolons.
 

@@ -21,6 +21,7 @@ from derive.notation.arguments import guarded
 from derive.notation.errors import unknown
 
 
+@guarded
 @dataclass(frozen=True, repr=False, eq=False)
 class StepModel:
     """The model under one set of assumptions.
@@ -51,7 +52,6 @@ class StepModel:
         chips = timing.SPANS[v.W_pp]  # the outermost groups span them all
         return self.model_flops.expr / (self.seconds * chips * v.C)
 
-    @guarded
     def term(self, name: str) -> Term:
         """The definition or part of that name (a symbol's name for a definition); where a part
         has the name of a degree, such as tp, the part. Raises UnknownName."""
@@ -83,7 +83,6 @@ class StepModel:
 FABRICS = ("switch", "torus")
 
 
-@guarded
 def step_model(
     assumptions: Assumptions | str, *, exact: bool = True, fabric: str = "switch"
 ) -> StepModel:

@@ -28,6 +28,7 @@ from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.units import expect_unit
 
 
+@guarded
 @dataclass(frozen=True)
 class Strategy:
     """How a layer is spread over chips.
@@ -53,7 +54,6 @@ class Strategy:
         if self.state is not None:
             expect_unit(self.state, units.byte, v.unit_of_symbol, f"{self.name}: state")
 
-    @guarded
     def passes(self, assumptions: Assumptions = DEFAULT) -> tuple[PassCost, ...]:
         """Forward and backward cost of one layer under the assumptions (keep, gated)."""
         laid_out = self.laid_out(assumptions)
@@ -80,12 +80,12 @@ class Strategy:
         if not assumptions.gated:
             return self.block
         if self.gate is None:
-            way = "write its third matrix as W_gate[D, F] * W_in[D, F]"
+            way = "or write its third matrix as W_gate[D, F] * W_in[D, F]"
             if self.block is None:
-                way = "it declares its moves for two matrices"
+                way = "since it declares its moves for two matrices"
             raise DeriveError(
                 f"gated adds a matrix to a named strategy of the MLP such as fsdp, and {self.name} "
-                f"is none: {way}"
+                f"is none: leave gated out, {way}"
             )
         return self.gate
 
@@ -136,7 +136,6 @@ def _check_units(strategy: Strategy, cost: PassCost) -> None:
         expect_unit(move.array_bytes, units.byte, v.unit_of_symbol, place)
 
 
-@guarded
 def layer(
     notation: str | Block,
     layout: str = "",
@@ -281,7 +280,6 @@ def _spellings() -> dict[str, str]:
     return {name.replace("_", ""): name for name in STRATEGIES}
 
 
-@guarded
 def strategy(name: str) -> Strategy:
     """The strategy called `name`; hyphens and capitals do not matter. Raises UnknownName."""
     key = name.lower().replace("-", "").replace("_", "")

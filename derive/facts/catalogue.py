@@ -21,7 +21,6 @@ from derive.facts.checks import Place, other, typed
 from derive.facts.chips import Chip
 from derive.facts.models import Model
 from derive.facts.readings import Profile, Source, choose
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, FactError, quoted, unknown
 from derive.notation.quantity import Quantity
 
@@ -68,31 +67,26 @@ def _spellings(named: Iterable[Chip] | Iterable[Model]) -> Iterator[str]:
 # --- what is asked of it
 
 
-@guarded
 def chips(catalogue: Catalogue | None = None) -> tuple[str, ...]:
     """The names of all chips, in the order of their files; aliases are left out."""
     return tuple((catalogue or shipped()).chips)
 
 
-@guarded
 def models(catalogue: Catalogue | None = None) -> tuple[str, ...]:
     """The names of all models, in the order of their files; aliases are left out."""
     return tuple((catalogue or shipped()).models)
 
 
-@guarded
 def profiles(catalogue: Catalogue | None = None) -> tuple[str, ...]:
     """The names of all profiles."""
     return tuple((catalogue or shipped()).profiles)
 
 
-@guarded
 def sources(catalogue: Catalogue | None = None) -> tuple[Source, ...]:
     """All sources, in the order of their files."""
     return tuple((catalogue or shipped()).sources.values())
 
 
-@guarded
 def source(key: str, catalogue: Catalogue | None = None) -> Source:
     """The source of that citation key; raises UnknownName, offering the nearest keys."""
     known = (catalogue or shipped()).sources
@@ -101,7 +95,6 @@ def source(key: str, catalogue: Catalogue | None = None) -> Source:
     return known[key]
 
 
-@guarded
 def chip(
     name: str,
     *,
@@ -124,7 +117,6 @@ def chip(
     return named.under(known.profiles[profile], override)
 
 
-@guarded
 def model(
     name: str, *, catalogue: Catalogue | None = None, files: Iterable[str | PathLike[str]] = ()
 ) -> Model:
@@ -148,7 +140,6 @@ def shipped() -> Catalogue:
     return _consistent(catalogue, "chips.toml")
 
 
-@guarded
 def load_file(path: str | PathLike[str], onto: Catalogue | None = None) -> Catalogue:
     """A new catalogue: `onto` (the shipped one by default) with the facts of one file added.
 

@@ -29,6 +29,7 @@ class Override:
         return f"{self.key}: {_told(self.after)} instead of {_told(self.before)}"
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Chip:
     """A chip of the catalogue.
@@ -51,7 +52,6 @@ class Chip:
         changed = f", {len(self.overrides)} overridden" if self.overrides else ""
         return f"<{self.name}: {self.title}, profile {self.profile or 'none'}{changed}>"
 
-    @guarded
     def under(self, profile: Profile, override: Mapping[str, str | Quantity] | None = None) -> Chip:
         """The chip with the readings that the profile picks; `override` maps a fact to the key of
         another reading, or to a quantity of the fact's unit.
@@ -79,13 +79,11 @@ class Chip:
             overrides=tuple(changes),
         )
 
-    @guarded
     def has(self, key: str) -> bool:
         """Whether there is a reading of the fact `key`; raises UnknownName for no fact at all."""
         _declared(key)
         return any(fact.key.name == key for fact in self.facts)
 
-    @guarded
     def fact(self, key: str) -> Fact:
         """The fact with all its readings.
 
@@ -107,7 +105,6 @@ class Chip:
         """
         return self.fact(key).quantity(self.reading(key))
 
-    @guarded
     def shape(self, key: str = "pod_shape") -> tuple[int, ...]:
         """The whole numbers of a shape; raises as `reading` does, and FactError for a number."""
         value = self.reading(key).value
@@ -120,7 +117,6 @@ class Chip:
         """The precisions with a known FLOP rate."""
         return tuple(fact.key.name for fact in self.facts if fact.key.precision)
 
-    @guarded
     def bindings(self, precision: str = "bf16") -> dict[sp.Symbol, Quantity]:
         """C at `precision`, and W, W_dcn, W_hbm and M_hbm where known, in the vocabulary's order.
 

@@ -27,6 +27,7 @@ from derive.notation.symbols import D, F, G, H, K, L, V, n_F, n_V, rank, unit_of
 from derive.notation.units import parameter
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Model:
     """A model of the catalogue: the shapes of a dense transformer, and where they were read."""
@@ -53,7 +54,6 @@ class Model:
     def __repr__(self) -> str:
         return f"<{self.name}: {self.title}>"
 
-    @guarded
     def fact(self, key: str) -> Fact:
         """A fact other than the shapes, with all its readings; raises UnknownName or FactError."""
         for fact in self.facts:

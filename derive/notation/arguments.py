@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature, unwrap
 from numbers import Integral
-from types import NoneType, SimpleNamespace, UnionType
-from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import FunctionType, NoneType, SimpleNamespace, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from derive.notation.errors import DeriveError, written
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Guarded = TypeVar("Guarded", bound=Callable[..., object])
+OPERATORS = ("add", "sub", "mul", "truediv", "radd", "rsub", "rmul", "rtruediv")
+SPOKEN = ("__init__", *(f"__{name}__" for name in OPERATORS))
 LARGEST_BITS = 10_000  # Python refuses to print whole numbers of many thousand digits
 # How what is asked for is called, and where it comes from, by the name of its class.
 WAYS: Mapping[str, str] = {
@@ -31,12 +32,18 @@ WAYS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def guarded(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, with a DeriveError in place of what Python raises where an argument is not what
-    its annotation says. Arguments are looked at only then, so that a call costs no more."""
+def guarded(thing: Guarded) -> Guarded:
+    """A function, or a class with its methods, that has a DeriveError in place of what Python
+    raises where an argument is not what its annotation says. Arguments are looked at only then."""
+    if isinstance(thing, type):
+        for name, method in list(vars(thing).items()):
+            if isinstance(method, FunctionType) and (name[0] != "_" or name in SPOKEN):
+                setattr(thing, name, guarded(method))
+        return thing
+    function: Any = thing
 
     @wraps(function)
-    def called(*given: Arguments.args, **named: Arguments.kwargs) -> Result:
+    def called(*given: Any, **named: Any) -> Any:
         try:
             return function(*given, **named)
         except (DeriveError, MemoryError):
@@ -46,7 +53,7 @@ def guarded(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
                 raise
         raise refusal
 
-    return called
+    return called  # type: ignore[return-value]
 
 
 def whole_number(name: str, value: object, least: int = 1, most: int | None = None) -> int:

@@ -22,9 +22,10 @@ from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
 Operand: TypeAlias = "Quantity | int | Fraction"
-Status = Literal["published", "derived", "provisional", "assumed", "given"]
+Status = Literal["published", "derived", "provisional", "assumed", "measured", "given"]
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Quantity:
     """An exact number with its unit and its origin.
@@ -51,7 +52,6 @@ class Quantity:
             told = "expected a unit of derive.notation.units, such as token"
             raise DeriveError(f"unit: {told}, found {written(self.unit)}")
 
-    @guarded
     def named(self, name: str, unit: Unit | None = None) -> Quantity:
         """The same quantity under a name, and with a unit of the same dimension where given."""
         if unit is not None and unit.dimension != self.unit.dimension:
@@ -72,35 +72,27 @@ class Quantity:
         left = f"{entry.tex} = " if entry else ""
         return f"$\\displaystyle {left}{shown_tex(self.value, self.unit)}$"
 
-    @guarded
     def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "*")
 
-    @guarded
     def __truediv__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "/")
 
-    @guarded
     def __add__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "+")
 
-    @guarded
     def __sub__(self, other: Quantity | int | Fraction) -> Quantity:
         return _combined(self, other, "-")
 
-    @guarded
     def __rmul__(self, other: int | Fraction) -> Quantity:
         return _combined(other, self, "*")
 
-    @guarded
     def __rtruediv__(self, other: int | Fraction) -> Quantity:
         return _combined(other, self, "/")
 
-    @guarded
     def __radd__(self, other: int | Fraction) -> Quantity:
         return _combined(other, self, "+")
 
-    @guarded
     def __rsub__(self, other: int | Fraction) -> Quantity:
         return _combined(other, self, "-")
 
@@ -118,7 +110,6 @@ class Quantity:
             stack.extend(child for _, child in reversed(node.inputs))
 
 
-@guarded
 def number(
     value: int | str | Fraction | sp.Rational,
     unit: Unit = one,
@@ -141,7 +132,6 @@ def _rational(value: int | str | Fraction) -> sp.Rational:
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 
-@guarded
 def evaluated(
     expr: sp.Expr, values: Mapping[sp.Symbol, Quantity], unit: Unit | None = None, name: str = ""
 ) -> Quantity:

@@ -303,13 +303,15 @@ class _Grammar:
             raise DeriveError(f"more than {MAX_ARGUMENTS} things compared in {quoted(self.text)}")
         if name not in _MANY and len(given) != 1:
             raise DeriveError(f"{name} takes one argument, found {len(given)}")
-        if any(argument.is_extended_real is False for argument in given):
-            raise DeriveError(f"{name} of what is no real number in {quoted(self.text)}")
         if name == "sqrt":
             return self.raised(given[0], sp.Rational(1, 2))
         if name.startswith("log") and given[0].is_zero:
             raise DeriveError(f"the logarithm of zero in {quoted(self.text)}")
-        return FUNCTIONS[name](*given)
+        try:
+            return FUNCTIONS[name](*given)
+        except ValueError:
+            told = f"{name} of what is no real number in {quoted(self.text)}"
+            raise DeriveError(told) from None
 
 
 def tokens(

@@ -17,7 +17,6 @@ from keyword import iskeyword
 import sympy as sp
 
 from derive.notation import units
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 from derive.notation.units import Unit, axis, byte, chip, flop, one, second, token, way
 
@@ -68,7 +67,6 @@ def known(name: str) -> Meaning | None:
     return _vocabulary.get(name)
 
 
-@guarded
 def meaning(letter: sp.Symbol) -> Meaning:
     """The meaning of a symbol of the vocabulary; raises UnknownName for any other symbol."""
     name = letter.name
@@ -83,7 +81,6 @@ def meaning(letter: sp.Symbol) -> Meaning:
     return known
 
 
-@guarded
 def find(name: str) -> sp.Symbol:
     """The symbol called `name`; raises UnknownName, offering the nearest names."""
     if name not in _vocabulary:

@@ -36,6 +36,7 @@ GROUPS = 4  # of an axis that are shown
 RANKS = 8  # of a group that are shown
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Mesh:
     """Sizes by axis, innermost first, on nodes of so many cards.
@@ -80,7 +81,6 @@ class Mesh:
         cards = f"{counted(self.cards, 'card')} on {counted(self.nodes, 'node')}"
         return f"{cards}, innermost first"
 
-    @guarded
     def stride(self, axis: str) -> int:
         """How far apart the places of neighbours along the axis are; raises UnknownName."""
         if axis not in self._strides:
@@ -97,7 +97,6 @@ class Mesh:
         """How many nodes the cards take, the last of which may have cards to spare."""
         return self.node(self.cards - 1) + 1
 
-    @guarded
     def node(self, rank: int) -> int:
         """The node of a rank; raises DeriveError for a rank outside the mesh."""
         return self._checked(rank) // self.cards_per_node
@@ -111,12 +110,10 @@ class Mesh:
             for inner in range(outer, outer + stride):
                 yield self._ranks(range(inner, inner + span, stride))
 
-    @guarded
     def groups(self, axis: str) -> tuple[tuple[int, ...], ...]:
         """The ranks of each group of the axis, groups in the order of their first rank."""
         return tuple(sorted(map(tuple, self.each_group(axis))))
 
-    @guarded
     def inside_node(self, axis: str) -> bool:
         """Whether every group of the axis lies inside one node."""
         return all(self.one_node(group) for group in self.each_group(axis))
@@ -125,13 +122,11 @@ class Mesh:
         """Whether ranks of the mesh that rise are all of one node."""
         return group[0] // self.cards_per_node == group[-1] // self.cards_per_node
 
-    @guarded
     def coordinates(self, rank: int) -> dict[str, int]:
         """The index of a rank along each axis; raises DeriveError for a rank outside the mesh."""
         place = self._place(self._checked(rank))
         return {name: place // self.stride(name) % size for name, size in self.axes}
 
-    @guarded
     def rank(self, coordinates: Mapping[str, int]) -> int:
         """The rank at these coordinates; an axis left out counts as 0.
 
@@ -168,7 +163,6 @@ class Mesh:
         return places
 
 
-@guarded
 def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None) -> Mesh:
     """The mesh with these sizes. `order` lists the axes from the inside out ("tp,cp,dp,pp" or
     Megatron's "tp-cp-dp-pp"), or names a system (see ORDERS); without it the order of `sizes`.
@@ -248,7 +242,6 @@ class Regrouped(Mesh):
         return sorted(range(self.cards), key=self._place)
 
 
-@guarded
 def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
     """The cards of each stage, in rank order, as etp x ep x edp, expert tensor innermost.
 

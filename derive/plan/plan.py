@@ -26,6 +26,7 @@ from derive.solve.evaluate import EXACT, Compiled, compiled, exactly, floats
 MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Plan:
     """Degrees, and what they cost: times in seconds, memory in bytes of the fullest chip.
@@ -82,7 +83,6 @@ class Plan:
         """Layers of a stage."""
         return int(self.numbers[v.L_p])
 
-    @guarded
     def share(self, name: str) -> Fraction:
         """The share of a part in the step time."""
         if name not in self.parts:
@@ -105,7 +105,6 @@ class Plan:
         """An expression in the symbols of the step model, for this plan, with its tree."""
         return _tree(expr, exactly(expr, self.numbers), unit, name, self.known)
 
-    @guarded
     def quantity(self, name: str) -> Quantity:
         """A number of the plan with its tree: mfu, seconds, memory, a part of the step or of the
         memory, or any symbol of the step model. Raises UnknownName."""

@@ -40,6 +40,7 @@ AT_A_STEP = 3 * SLACK  # an edge below this is within the slack of a step, with 
 ROUNDINGS = 64  # more than the model has in a row
 
 
+@guarded
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """The outcome of a search: the plans that fit, in rank order, and why the others do not.
@@ -84,20 +85,17 @@ class Ranking:
         """The degrees of one axis of the plans that were kept, in rank order."""
         return self.degrees[DEGREES.index(axis)].astype(int)
 
-    @guarded
     def plans(self, top: int = 0) -> tuple[Plan, ...]:
         """The first `top` plans (0: all that were kept), each evaluated exactly; raises DeriveError
         where `top` is no whole number."""
         whole_number("top", top, 0)
         return tuple(plan_of(self.task, row) for row in _rows(self.degrees[:, : top or None]))
 
-    @guarded
     def plan(self, rank: int) -> Plan:
         """The plan of that rank, from 1, evaluated exactly; raises DeriveError for none."""
         place = whole_number("rank", rank, 1, len(self.seconds)) - 1
         return plan_of(self.task, next(_rows(self.degrees[:, place:])))
 
-    @guarded
     def rank(self, **wanted: int) -> int:
         """The rank, from 1, of the best plan with some degrees by name; raises DeriveError for
         none."""
@@ -115,7 +113,6 @@ def _rows(columns: Any) -> Iterator[Degrees]:
     return (Degrees(map(int, column)) for column in columns.T)
 
 
-@guarded
 def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     """Every plan of the space (by default `task.space`) that fits, best first.
 

@@ -19,7 +19,7 @@ from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded, whole_number
+from derive.notation.arguments import whole_number
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
@@ -114,7 +114,6 @@ class Task:
         return self.numbers[v.mu] * self.numbers[v.M_hbm]
 
 
-@guarded
 def task(
     model: Model,
     chip: Chip,

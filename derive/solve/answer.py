@@ -39,6 +39,7 @@ class Bound:
         return kind(asked, self.expr, evaluate=False)
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Bounded:
     """What is asked, what must hold, and the bounds in closed form, all of which hold then, as does
@@ -59,13 +60,11 @@ class Bounded:
     def assumptions(self) -> Assumptions:
         return self.requirement.assumptions
 
-    @guarded
     def suited(self, *givers: Giver, **values: object) -> Self:
         """The same on the network that the chip has; raises as `on` does for what was given."""
         under = suited(self.subject, self.question, self.assumptions, givers, values)
         return self if under == self.assumptions else self.under(under)
 
-    @guarded
     def missing(self, *givers: Giver, **values: object) -> tuple[sp.Symbol, ...]:
         """The symbols that a number needs besides; raises as `on` does for what was given."""
         return self.suited(*givers, **values).filled(givers, values).missing

@@ -20,7 +20,6 @@ from derive.cost.program import Move
 from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, quoted
 from derive.solve.optimum import Balance
 from derive.solve.proof import (
@@ -114,7 +113,6 @@ class ProvedSteps(tuple[Step, ...]):
         return "\n".join(parts)
 
 
-@guarded
 @lru_cache(maxsize=512)
 def prove(step: Step) -> str:
     """How the claim of a step was proved: "symbolically", "at points", "on both sides", or, for the
@@ -136,7 +134,6 @@ def proved_steps(steps: Iterable[Step]) -> ProvedSteps:
     return every
 
 
-@guarded
 def steps(
     subject: Subject,
     asked: sp.Expr,

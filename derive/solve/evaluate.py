@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded
 from derive.notation.digits import fraction
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import DeriveError, quoted, written
 from derive.notation.quantity import Quantity
 from derive.solve.values import value_of
 
@@ -215,7 +214,6 @@ def _joined(signs: str, above: Sequence[_Part], below: Sequence[_Part]) -> _Part
     return _Part(text, reduce(operator.or_, extents))
 
 
-@guarded
 def evaluate(
     expr: sp.Expr, grid: Mapping[sp.Symbol, Any], given: Mapping[sp.Symbol, object] | None = None
 ) -> NDArray[np.float64]:
@@ -228,7 +226,8 @@ def evaluate(
     import numpy as np
 
     if not isinstance(expr, sp.Expr):
-        raise DeriveError(f"expected an expression such as alpha*X, found {quoted(expr)}")
+        told = "expected an expression such as alpha*X or threshold(...).closed_form"
+        raise DeriveError(f"{told}, found {written(expr)}")
     views = {}
     for place, (symbol, values) in enumerate(grid.items()):
         v.meaning(symbol)

@@ -14,7 +14,6 @@ import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity
 from derive.solve.answer import Answer, Side
@@ -36,7 +35,6 @@ DIGITS = 12
 SEARCHES = 80  # enough for every digit of a float
 
 
-@guarded
 def numerical(
     subject: Subject,
     asked: sp.Expr,

@@ -145,6 +145,7 @@ def _best_of_sum(load: Load, symbol: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     return at, a * at**p * (1 - p / r) + constant
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Optimum(Bounded):
     """The best value of a mesh axis at a fixed number of chips.
@@ -184,7 +185,6 @@ class Optimum(Bounded):
         """The same under other assumptions."""
         return optimum(self.subject, self.symbol, assumptions, fixed=self.fixed)
 
-    @guarded
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number, with a chip, a model, and values by symbol name; real-valued, not rounded."""
         here = self.suited(*givers, **values)
@@ -207,7 +207,6 @@ class Optimum(Bounded):
         )
 
 
-@guarded
 def optimum(
     subject: Subject,
     symbol: sp.Symbol,
@@ -223,7 +222,7 @@ def optimum(
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
-    axes = axes_held(subject, fixed)
+    what, axes = question(symbol), axes_held(subject, fixed)
     need = requirement(subject, None, assumptions, axes, **changes)
     if symbol not in need.mesh or symbol in axes:
         choice = ", ".join(str(axis) for axis in need.mesh if axis not in axes) or "none"
@@ -247,4 +246,4 @@ def optimum(
     if not second.is_positive:
         raise ProofError(f"the second derivative at {symbol} = {at} is not positive: {second}")
     bound = Bound("=", at, split.passes, split.links)
-    return Optimum(question(symbol), (bound,), need, subject, split, objective, second, axes)
+    return Optimum(what, (bound,), need, subject, split, objective, second, axes)

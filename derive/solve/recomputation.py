@@ -18,7 +18,6 @@ from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
 from derive.cost.memory import memory, recomputed_layers
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.arguments import guarded
 from derive.notation.errors import ProofError
 from derive.solve.derivation import ProvedSteps, Step, proved_steps
 from derive.solve.powers import turned
@@ -57,7 +56,6 @@ class Recomputed:
         return "symbolically"
 
 
-@guarded
 def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
     """Why the recomputed layers of a stage are the closed form that the step model states.
 

@@ -10,7 +10,7 @@ import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.cost.limits import Limit
-from derive.cost.load import Load, Requirement
+from derive.cost.load import CAPACITY, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.arguments import guarded
@@ -37,6 +37,7 @@ from derive.solve.values import Filled, Giver, Values, filled
 TRIAL = sp.Dummy("q", positive=True)  # the value of what is asked
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Threshold(Bounded):
     """The condition on a question under which a requirement holds.
@@ -84,7 +85,6 @@ class Threshold(Bounded):
             text += f" provided {' and '.join(map(tex.text, self.provided))}"
         return text
 
-    @guarded
     def on(self, *givers: Giver, **values: object) -> Answer:
         """The number: with a chip, a model, and values by symbol name.
 
@@ -99,6 +99,7 @@ class Threshold(Bounded):
         if here._idle(known):
             return here._at_rest(full, givers, values)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
+        notes += here._with_whole_state(givers, values)
         answer = here._answer(full, notes)
         if self.assumptions.network == "chip" and here.assumptions.network == "node":
             more = [*here._beyond(answer, known), *here._elsewhere(givers, values)]
@@ -150,6 +151,20 @@ class Threshold(Bounded):
             if told:
                 asked = tex.text(self.question.expr)
                 yield f"{words}: {asked} {told} (network {other.network})"
+
+    def _with_whole_state(
+        self, givers: Iterable[Giver], values: Mapping[str, object]
+    ) -> Iterator[str]:
+        """What holds where a chip has more than the weights and the optimizer's moments."""
+        if self.requirement.loads[0].links != (CAPACITY,) or self.symbol == v.s_P:
+            return
+        general = self.under(replace(self.assumptions, precision="any"))
+        for gradients, size in self.assumptions.whole_state.items():
+            (side,) = general.on(*givers, **{**values, "s_P": size}).sides
+            yield (
+                f"with {gradients} gradients and an fp32 copy of the weights, {size} bytes per "
+                f"parameter: {tex.text(self.question.expr)} {side.direction} {side.text}"
+            )
 
     def _impossible(self, values: Values) -> Iterator[str]:
         """That the best split is a mesh that cannot be."""
@@ -215,7 +230,6 @@ class Threshold(Bounded):
             )
 
 
-@guarded
 def threshold(
     subject: Subject,
     asked: sp.Expr,
@@ -357,7 +371,8 @@ def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) ->
     if need.definitions:
         return unknown(f"symbol of {need.name}", what.main.name, names)
     if not loads:
-        return DeriveError(f"{need.name} communicates nothing under these assumptions")
+        spread = "" if need.mesh else ": give it a layout such as T:X"
+        return DeriveError(f"{need.name} communicates nothing under these assumptions{spread}")
     return DeriveError(
         f"the condition of {need.name} does not involve {what.expr}: it is "
         + " and ".join(f"{tex.text(total)} <= 1" for total in totals)

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import sympy as sp
 
-from derive.cost.assumptions import Assumptions
+from derive.cost.assumptions import CHOICES, Assumptions
 from derive.cost.load import Requirement
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
@@ -84,6 +84,10 @@ def given_facts(givers: Iterable[Giver], assumptions: Assumptions) -> Values:
 
 def typed_values(values: Mapping[str, object]) -> Values:
     """A caller's own values by symbol name, as quantities."""
+    for name in values:
+        if name in CHOICES:
+            ways = f"threshold(..., {name}=...), optimum and feasible take it"
+            raise DeriveError(f"{name} is an assumption and no value: {ways}")
     named = {v.find(name): value for name, value in values.items()}
     return {symbol: value_of(symbol, value) for symbol, value in named.items()}
 

@@ -225,9 +225,7 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
     held = [s.name for s in _mesh(asked.subject) if s.name in asked.values]
     if len(_mesh(asked.subject)) == 1:
-        raise DeriveError(
-            f"--best: {asked.subject.name} has one mesh axis, the chips; leave it out"
-        )
+        raise DeriveError(f"--best: {asked.subject.name} has nothing to choose; leave it out")
     if held and (symbol.name in held or len(held) > len(_mesh(asked.subject)) - 2):
         one = symbol.name if symbol.name in held else held[0]
         raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {one}")
@@ -417,8 +415,8 @@ def _shape(givers: Sequence[Giver], chips: int) -> tuple[int, ...]:
                 return shape
             raise DeriveError(
                 f"--feasible torus: the pod of {giver.name} is {' x '.join(map(str, shape))} = "
-                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods: "
-                f"set N={prod(shape)}"
+                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods "
+                f"only: set N={prod(shape)}"
             )
     raise DeriveError("--feasible torus needs a chip whose pod shape is known: --chip tpu-v5p")
 

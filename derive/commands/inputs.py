@@ -73,9 +73,7 @@ def set_values(assignments: Iterable[str] | None) -> dict[sp.Symbol, Quantity]:
         except DeriveError as error:
             raise type(error)(f"--set: {error}") from None
         if symbol in values:
-            raise DeriveError(
-                f"--set {symbol} is given twice, the second time {quoted(text)}; leave one out"
-            )
+            raise DeriveError(f"--set {symbol} is given twice: {quoted(text)}; leave one out")
         values[symbol] = quantity
     return values
 
@@ -137,11 +135,11 @@ def _bound(symbol: sp.Symbol, assumptions: Assumptions) -> DeriveError:
     name = str(symbol.name)
     given = f"--set {name}: {v.meaning(symbol).gloss}"
     if name not in BINDS:
-        return DeriveError(f"{given}, is {assumptions.elements[symbol]}; leave out --set {name}")
+        return DeriveError(
+            f"{given}, is {assumptions.elements[symbol]} and cannot be set; leave it out"
+        )
     option = BINDS[name]
-    way = "use --precision any to set it"
-    if option == "--gradients":
-        way = f"leave out --set {name}, and use {option} fp32 or another precision"
+    way = "use --precision any to set it" if name != "e_g" else f"leave out --set {name}"
     return DeriveError(
         f"{given}, follows from {option} ({getattr(assumptions, option[2:])}); {way}"
     )
@@ -158,14 +156,11 @@ def check_mesh(whose: Strategy, values: Mapping[str, Quantity]) -> None:
         return
     product, chips = sp.Mul(*known.values()), values["N"].value
     typed = " and ".join(f"{s} = {value}" for s, value in known.items())
+    told = f"--set N = {chips} contradicts {typed}"
     if len(known) == len(whose.mesh) and product != chips:
-        raise DeriveError(
-            f"--set N = {chips} contradicts {typed}: they make {product}; leave out --set N"
-        )
+        raise DeriveError(f"{told}: they make {product} chips; leave out --set N")
     if product > chips:
-        raise DeriveError(
-            f"--set N = {chips} contradicts {typed}, which is more; leave out --set N"
-        )
+        raise DeriveError(f"{told}: more than the chips; leave out --set N")
 
 
 def check_division(laid_out: Block, values: Mapping[str, Quantity]) -> None:

@@ -51,10 +51,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if v.T in known:  # a sequence's own keys
         known.setdefault(v.U, known[v.T])
 
-    used: set[sp.Symbol] = set()
-
     def plain(expr: sp.Expr) -> Any:
-        used.update(expr.free_symbols)
         bound = expr.xreplace(known)
         if bound.free_symbols:
             return tex.text(bound)
@@ -81,8 +78,6 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     data["assumptions"] = {
         n: told for n, told in strategy.stated(assumptions).items() if n in stated
     }
-    used |= {v.T} if v.U in used else set()
-    data["notes"] = [f"{n} plays no part in this answer" for n in values if v.find(n) not in used]
     return data, _table(data)
 
 
@@ -162,7 +157,6 @@ def _table(data: dict[str, Any]) -> str:
     if "parameters" in data:
         lines += [f"parameters: {', '.join(data['parameters']) or 'none'}"]
     lines += ["", "assumptions:", *(f"  {k}: {t}" for k, t in data["assumptions"].items())]
-    lines += [f"note: {note}" for note in data["notes"]]
     return "\n".join(line.rstrip() for line in lines)
 
 

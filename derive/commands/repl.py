@@ -57,15 +57,14 @@ def _feed(console: Console) -> None:
     """Evaluate piped lines; neither banner nor prompts, so that the output is the answers."""
     if sys.stdin is None:
         raise DeriveError("the prompt reads standard input, which is closed")
-    more, read = False, 0
+    more = False
     try:
         for line in sys.stdin:
             line.encode()  # what was no text stands in it as surrogates
             more = console.push(line.rstrip("\r\n"))
-            read += 1
     except UnicodeError:
-        told = f"expected {sys.stdin.encoding} text to evaluate, found bytes that are none"
-        raise DeriveError(f"after {read} lines: {told}") from None
+        told = f"expected {sys.stdin.encoding} text to evaluate"
+        raise DeriveError(f"{told}, found bytes that are none") from None
     if more:
         console.push("")
 

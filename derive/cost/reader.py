@@ -339,8 +339,8 @@ class _Cursor:
                 return known[name]
             raise ShardingError(
                 f"{name} is used before it is made: make it on a line above, or give its "
-                f"dimensions, such as {name}[B, D], where it comes in; {meant(name, known)}".rstrip(
-                    "; "
+                f"dimensions, such as {name}[B, D], where it comes in. {meant(name, known)}".rstrip(
+                    ". "
                 )
             )
         self.take("[")

@@ -12,23 +12,15 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from derive.notation.errors import DeriveError, written
 
 Guarded = TypeVar("Guarded", bound=Callable[..., object])
-OPERATORS = ("add", "sub", "mul", "truediv", "radd", "rsub", "rmul", "rtruediv")
-SPOKEN = ("__init__", *(f"__{name}__" for name in OPERATORS))
 LARGEST_BITS = 10_000  # Python refuses to print whole numbers of many thousand digits
-# How what is asked for is called, and where it comes from, by the name of its class.
+# How what is asked for is called, and made, by the name of its class.
 WAYS: Mapping[str, str] = {
-    "str": "text", "int": "a whole number", "bool": "True or False", "Fraction": "a fraction",
-    "NoneType": "None", "Mapping": "a dict", "Rational": "an exact number of SymPy",
-    "Expr": "an expression such as alpha*X", "Symbol": "a symbol such as X, not in quotes",
-    "Unit": "a unit of derive.notation.units, such as token",
-    "Quantity": "a quantity, such as number(2)",
-    "Chip": 'a chip, such as chip("tpu-v5p")', "Model": 'a model, such as model("llama-3-70b")',
+    "str": "text", "int": "a whole number", "bool": "True or False", "Mapping": "a dict",
+    "Iterable": "a list", "Sequence": "a list", "Collection": "a list", "tuple": "a list",
+    "Quantity": "a quantity, such as number(2)", "Expr": "an expression such as alpha*X",
+    "Symbol": "a symbol such as X, not in quotes", "Rational": "an exact number of SymPy",
     "Strategy": "a strategy such as fsdp", "Limit": "a limit such as context_ring",
-    "Block": "a block, as block(...) makes one of text", "Mesh": "a mesh, as mesh(...) makes",
-    "Assumptions": 'assumptions, as assume(...) makes or such as "notebook"',
-    "Catalogue": "a catalogue, as load_file(...) makes", "Rounding": "a rule such as integer()",
-    "Task": "a task, as task(...) makes",
-    "Move": "a move of a pass, such as program(...).forward.moves[0]",
+    **{made.title(): f"a {made}, as {made}(...) makes" for made in ("chip", "model", "block")},
 }  # fmt: skip
 
 
@@ -37,7 +29,7 @@ def guarded(thing: Guarded) -> Guarded:
     raises where an argument is not what its annotation says. Arguments are looked at only then."""
     if isinstance(thing, type):
         for name, method in list(vars(thing).items()):
-            if isinstance(method, FunctionType) and (name[0] != "_" or name in SPOKEN):
+            if isinstance(method, FunctionType) and (name[0] != "_" or name == "__init__"):
                 setattr(thing, name, guarded(method))
         return thing
     function: Any = thing
@@ -123,6 +115,4 @@ def _called(hint: Any) -> str:
     if kind in (Union, UnionType):
         return " or ".join(_called(one) for one in get_args(hint) if one is not NoneType)
     name = getattr(kind, "__name__", str(kind))
-    if name in ("Iterable", "Sequence", "Collection", "tuple", "frozenset"):
-        return "a list"
     return WAYS.get(name, f"a {name}")

@@ -6,7 +6,7 @@ others are made from quantities by a formula, so that the tree of any figure can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -23,6 +23,18 @@ from derive.notation.units import Unit, one, unit_of
 
 Operand: TypeAlias = "Quantity | int | Fraction"
 Status = Literal["published", "derived", "provisional", "assumed", "measured", "given"]
+
+
+def _operation(sign: str) -> tuple[Callable[..., Quantity], Callable[..., Quantity]]:
+    """An operator with a quantity on its left, and with one on its right."""
+
+    def combined(left: Quantity, other: Operand) -> Quantity:
+        return _combined(left, other, sign)
+
+    def reflected(right: Quantity, other: Operand) -> Quantity:
+        return _combined(other, right, sign)
+
+    return guarded(combined), guarded(reflected)
 
 
 @guarded
@@ -72,29 +84,11 @@ class Quantity:
         left = f"{entry.tex} = " if entry else ""
         return f"$\\displaystyle {left}{shown_tex(self.value, self.unit)}$"
 
-    def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "*")
-
-    def __truediv__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "/")
-
-    def __add__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "+")
-
-    def __sub__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "-")
-
-    def __rmul__(self, other: int | Fraction) -> Quantity:
-        return _combined(other, self, "*")
-
-    def __rtruediv__(self, other: int | Fraction) -> Quantity:
-        return _combined(other, self, "/")
-
-    def __radd__(self, other: int | Fraction) -> Quantity:
-        return _combined(other, self, "+")
-
-    def __rsub__(self, other: int | Fraction) -> Quantity:
-        return _combined(other, self, "-")
+    _op_priority = 20.0  # above SymPy's, which else takes a quantity for a float
+    __mul__, __rmul__ = _operation("*")
+    __truediv__, __rtruediv__ = _operation("/")
+    __add__, __radd__ = _operation("+")
+    __sub__, __rsub__ = _operation("-")
 
     def leaves(self) -> Iterator[Quantity]:
         """The quantities at the bottom of the tree, each once, in the order of the formula."""

@@ -103,9 +103,7 @@ class Ranking:
         for rank, row in enumerate(_rows(self.degrees), 1):
             if all(row[place] == degree for place, degree in places.items()):
                 return rank
-        shown = " ".join(
-            f"{NAMED[name].symbol}={written(degree)}" for name, degree in wanted.items()
-        )
+        shown = " ".join(f"{NAMED[name].symbol}={written(x)}" for name, x in wanted.items())
         raise DeriveError(f"no plan that fits has {shown}")
 
 

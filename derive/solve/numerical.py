@@ -27,7 +27,7 @@ from derive.solve.question import (
     put_through,
     question,
     requirement,
-)
+)  # fmt: skip
 from derive.solve.values import Giver, filled, values_for
 
 LEAST, LARGEST = 1e-15, 1e30

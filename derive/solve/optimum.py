@@ -31,7 +31,7 @@ from derive.solve.question import (
     mesh_in_terms_of_chips,
     question,
     requirement,
-)
+)  # fmt: skip
 from derive.solve.values import Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
@@ -191,16 +191,10 @@ class Optimum(Bounded):
         full = here.filled(givers, values).checked()
         number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        most = v.N / sp.Mul(*self.fixed)
-        chips = most.xreplace({s: full[s].value for s in most.free_symbols & full.keys()})
-        for end, beyond in (
-            (1, number.value < 1),
-            (chips, chips.is_number and number.value > chips),
-        ):
+        chips = full[v.N].value if v.N in full else None
+        for end, beyond in ((1, number.value < 1), (chips, chips and number.value > chips)):
             if beyond:
-                notes.append(
-                    f"no split has that: {self.symbol} is from 1 to {most}, and {end} is best"
-                )
+                notes.append(f"no split has that: {self.symbol} is from 1 to N, and {end} is best")
         side = Side("=", number, here.passes, here.split.links)
         return Answer(
             self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here

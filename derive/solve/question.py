@@ -66,7 +66,7 @@ def question(expr: object) -> Question:
     above = sorted((s for s, power in powers.items() if power == 1), key=v.rank)
     if len(above) != 1:
         raise DeriveError(
-            f"a question has one symbol above the line, such as B/X, found {quoted(expr)}"
+            f"a question has one symbol above the line, such as B/X: found {quoted(expr)}"
         )
     return Question(expr, above[0], expr / above[0])
 

@@ -31,7 +31,7 @@ from derive.solve.question import (
     put_through,
     question,
     requirement,
-)
+)  # fmt: skip
 from derive.solve.values import Filled, Giver, Values, filled
 
 TRIAL = sp.Dummy("q", positive=True)  # the value of what is asked

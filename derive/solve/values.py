@@ -23,7 +23,7 @@ from derive.notation.quantity import (
     glossed,
     number,
     without_value,
-)
+)  # fmt: skip
 from derive.notation.read import quantity as parsed_quantity
 
 Values = dict[sp.Symbol, Quantity]

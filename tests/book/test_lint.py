@@ -103,9 +103,10 @@ def test_a_citation_is_a_source(book):
     ],
 )
 def test_nothing_dead(book, declared, kind):
+    line = (FIGURES_HEAD + DECLARED).count("\n") + 1
     assert (
         book.refused("Prose.\n", declared)
-        == f"chapters/06-mesh/figures.py: {kind} gone is declared and never printed\n"
+        == f"chapters/06-mesh/figures.py:{line}: {kind} gone is declared and never printed\n"
     )
 
 

@@ -337,12 +337,11 @@ class _Cursor:
         if self.peek() != "[":
             if name in known:
                 return known[name]
-            raise ShardingError(
+            told = (
                 f"{name} is used before it is made: make it on a line above, or give its "
-                f"dimensions, such as {name}[B, D], where it comes in. {meant(name, known)}".rstrip(
-                    ". "
-                )
+                f"dimensions, such as {name}[B, D], where it comes in. {meant(name, known)}"
             )
+            raise ShardingError(told.rstrip(". "))
         self.take("[")
         dims: list[str] = []
         layout: list[tuple[str, ...]] = []

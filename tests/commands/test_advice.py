@@ -245,7 +245,7 @@ from derive.book import Chapter, integer
 chapter = Chapter("04", "Small", profile="scaling-book")
 chapter.shown("one", number(12), integer())
 """
-TEMPLATE = 'It is << show("one") >> << given >>.\n'
+TEMPLATE = 'It is << show("one") >> << derived >>.\n'
 
 
 @pytest.mark.usefixtures("small_book")

@@ -339,9 +339,9 @@ class _Cursor:
                 return known[name]
             told = (
                 f"{name} is used before it is made: make it on a line above, or give its "
-                f"dimensions, such as {name}[B, D], where it comes in. {meant(name, known)}"
+                f"dimensions, such as {name}[B, D], where it comes in; {meant(name, known)}"
             )
-            raise ShardingError(told.rstrip(". "))
+            raise ShardingError(told.rstrip("; "))
         self.take("[")
         dims: list[str] = []
         layout: list[tuple[str, ...]] = []

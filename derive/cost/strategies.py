@@ -280,6 +280,7 @@ def _spellings() -> dict[str, str]:
     return {name.replace("_", ""): name for name in STRATEGIES}
 
 
+@guarded
 def strategy(name: str) -> Strategy:
     """The strategy called `name`; hyphens and capitals do not matter. Raises UnknownName."""
     key = name.lower().replace("-", "").replace("_", "")

@@ -104,6 +104,7 @@ class Quantity:
             stack.extend(child for _, child in reversed(node.inputs))
 
 
+@guarded
 def number(
     value: int | str | Fraction | sp.Rational,
     unit: Unit = one,
@@ -126,6 +127,7 @@ def _rational(value: int | str | Fraction) -> sp.Rational:
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 
+@guarded
 def evaluated(
     expr: sp.Expr, values: Mapping[sp.Symbol, Quantity], unit: Unit | None = None, name: str = ""
 ) -> Quantity:

@@ -25,7 +25,7 @@ from derive.cost.assumptions import CHOICES, Assumptions, assume
 from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
-from derive.notation.arguments import whole_number
+from derive.notation.arguments import guarded, whole_number
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
 from derive.solve.links import suited
@@ -267,11 +267,13 @@ def _candidate(chips: int, cut: Cut, loads: list[_AtCut]) -> Candidate:
 
 
 # From a real-valued degree or size to one that exists: powers of two, and whole multiples.
+@guarded
 def power_of_two_below(size: Quantity) -> Quantity:
     """The largest power of two that is not above a quantity; raises DeriveError below 1."""
     return _named(size, sp.Integer(2) ** _exponent(size), "largest power of two not above n")
 
 
+@guarded
 def nearest_power_of_two(size: Quantity) -> Quantity:
     """The power of two that is nearest by ratio; of two equally near ones the larger."""
     low = _exponent(size)
@@ -280,6 +282,7 @@ def nearest_power_of_two(size: Quantity) -> Quantity:
     return _named(size, sp.Integer(2) ** (low + up), "power of two nearest n by ratio")
 
 
+@guarded
 def multiple_below(size: Quantity, step: int = 1) -> Quantity:
     """The largest whole multiple of `step` that is not above a quantity."""
     value = whole_number("step", step) * sp.floor(size.value / step)
@@ -287,6 +290,7 @@ def multiple_below(size: Quantity, step: int = 1) -> Quantity:
     return _named(size, value, formula)
 
 
+@guarded
 def dividing_below(bound: Quantity, whole: int, step: int = 1) -> Quantity:
     """The largest multiple of `step` that is not above a quantity and by which, a `step` at a time,
     `whole` divides: the chips of replicas, for a batch of `whole` sequences. Raises DeriveError

@@ -69,7 +69,7 @@ def every_set(found: re.Match[str], words: Words) -> Words:
 # What is advised and what is done then: the first that is found is followed.
 ADVICE: list[tuple[str, Follow]] = [
     (r"'([^']+)'(?: in '.*')?; did you mean ([^ ?]+)", lambda m, w: replaced(w, m[1], m[2])),
-    (r"(\w+) is used .*did you mean ([^ ?]+)", lambda m, w: replaced(w, m[1], m[2])),
+    (r"(\w+) is used .*; did you mean ([^ ?]+)", lambda m, w: replaced(w, m[1], m[2])),
     (r"'([^']+)'; (?:known:|it has) ([^ ,]+)", lambda m, w: replaced(w, m[1], m[2])),
     (r"leave out --set (\w+)", lambda m, w: unset(w, m[1])),
     (r"leave out (--\w+)", lambda m, w: option(w, m[1], None)),

@@ -4,13 +4,11 @@ called with one of its arguments replaced by what it does not take."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
-import sympy as sp
 
 import derive
 from derive import *  # noqa: F403
@@ -47,12 +45,10 @@ class Odd:
 
 
 SLIPS: dict[str, Any] = {
-    "None": None, "0": 0, "-1": -1, "0.5": 0.5, "nan": float("nan"), "huge": 10**400, "True": True,
-    "text": "alhpa", "empty": "", "list": [1], "dict": {"alpha": [1]}, "set": {1}, "odd": Odd(),
-    "type": int, "function": threshold, "symbol": X, "other": sp.Symbol("X"), "sum": B + X,
-    "matrix": sp.eye(2), "array": np.array([1.0, 2.0]), "fraction": Fraction(1, 3),
-    "complex": 2j, "bytes": b"X", "quantity": TWELVE, "threshold": threshold(fsdp, B / X),
-    "strategy": fsdp, "limit": context_ring, "chip": V5P, "model": LLAMA,
+    "None": None, "0": 0, "nan": float("nan"), "huge": 10**400, "True": True, "text": "alhpa",
+    "list": [1], "dict": {"alpha": [1]}, "odd": Odd(), "function": threshold, "symbol": X,
+    "sum": B + X, "array": np.array([1.0, 2.0]), "complex": 2j, "quantity": TWELVE,
+    "threshold": threshold(fsdp, B / X), "chip": V5P,
 }  # fmt: skip
 
 

@@ -296,7 +296,7 @@ def dividing_below(bound: Quantity, whole: int, step: int = 1) -> Quantity:
     `whole` divides: the chips of replicas, for a batch of `whole` sequences. Raises DeriveError
     where there is none."""
     most = int(sp.floor(bound.value / whole_number("step", step)))
-    replicas = [n for n in sp.divisors(whole_number("whole", whole)) if n <= most]
+    replicas = [n for n in sp.divisors(whole_number("whole", whole, 1, LARGEST)) if n <= most]
     if not replicas:
         raise DeriveError(f"nothing of {step} and more divides {whole} and is at most {bound}")
     formula = f"largest multiple of {step} not above n, by which {whole} divides"

@@ -94,7 +94,11 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     if name in _MODULE_OF:
-        return getattr(import_module(_MODULE_OF[name]), name)
+        value = getattr(import_module(_MODULE_OF[name]), name)
+        if callable(value) and not isinstance(value, type):
+            value = import_module("derive.notation.arguments").guarded(value)
+        globals()[name] = value
+        return value
     vocabulary = import_module("derive.notation.symbols").vocabulary()
     if name in vocabulary:
         return vocabulary[name].symbol

@@ -1,5 +1,5 @@
 """`python -m derive` is the command line."""
 
-from derive.cli import main
+from derive.cli import script
 
-raise SystemExit(main())
+raise SystemExit(script())

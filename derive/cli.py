@@ -9,10 +9,12 @@ import gc
 from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
 
 from derive.commands import output
 from derive.commands.parser import as_typed, parser
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import DeriveError, quoted, written
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         if collecting:
             gc.enable()
+
+
+def script() -> int:
+    """`main` as a process, which tells a fault of derive's own in one line as well."""
+    try:
+        return main()
+    except Exception as error:
+        place = extract_tb(error.__traceback__)[-1]
+        told = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
+        output.complain(f"derive: a fault of derive's own: {told}: {written(error)}")
+        return 2
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -40,6 +53,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         output.complain(f"derive: {as_typed(str(error))}")
     except KeyboardInterrupt:
         output.complain("derive: interrupted")
+    except MemoryError:
+        output.complain("derive: more memory is needed than there is; ask for less")
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing is left to tell it.
         output.discard()
@@ -70,7 +85,3 @@ def _answered(options: Namespace) -> int:
     else:
         output.write(text)
     return code[0] if code else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -42,6 +42,9 @@ def main(arguments: Sequence[str], root: Path) -> int:
     except KeyboardInterrupt:
         _say("interrupted; no file is half written")
         return ERROR
+    except MemoryError:
+        _say("more memory is needed than there is; no file is half written")
+        return ERROR
     except BrokenPipeError:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -152,10 +155,12 @@ def _unused(ledger: Ledger, folder: Folder) -> Iterator[Problem]:
         "figure": chapter.figures, "condition": chapter.conditions, "formula": chapter.formulas,
         "derivation": chapter.derivations, "table": chapter.tables, "plot": chapter.plots,
     }  # fmt: skip
+    lines = folders.figures(folder).decode(errors="replace").splitlines()
     for kind, names in declared.items():
         for name in names:
             if (kind, name) not in ledger.used | corrected:
-                yield Problem(path, 0, f"{kind} {name} is declared and never printed")
+                where = (n for n, text in enumerate(lines, 1) if f'"{name}"' in text)
+                yield Problem(path, next(where, 0), f"{kind} {name} is declared and never printed")
     overridden = any(chip.overrides for chip in chapter.chips)
     for block, there in (("overrides", overridden), ("errata", bool(chapter.errata))):
         if there and ("block", block) not in ledger.used:

@@ -16,7 +16,8 @@ from derive.book.figures import Figure, compared, quantity_of
 from derive.book.marks import checked
 from derive.book.plots import Bars, Drawable, Plot
 from derive.book.tables import Cell, Table
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.arguments import guarded
+from derive.notation.errors import DeriveError, quoted, unknown, written
 from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of
@@ -35,6 +36,7 @@ class Picture:
     alt: str
 
 
+@guarded
 class Chapter:
     """Everything a chapter's template may print, in the order of declaration.
 
@@ -180,8 +182,8 @@ class Chapter:
         known = isinstance(plot, (Plot, Bars, MeshDrawing))
         if not known or not alt.strip() or "\n" in alt or "]" in alt:
             raise DeriveError(
-                f"plot {name}: expected a Plot, Bars or a MeshDrawing, and one line of alt text "
-                "without ]"
+                f"plot {written(name)}: expected a Plot, Bars or a MeshDrawing, and one line of "
+                "alt text without ]"
             )
         self._add(self.plots, "plot", name, Picture(name, plot, checked(alt)))
 

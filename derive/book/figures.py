@@ -40,7 +40,7 @@ def quantity_of(value: object, name: str = "") -> Quantity:
         return value
     if isinstance(value, (int, str, Fraction, sp.Rational)) and not isinstance(value, bool):
         return number(value, name=name)
-    if isinstance(value, HasQuantity):
+    if isinstance(value, HasQuantity) and isinstance(value.quantity, Quantity):
         return value.quantity
     raise DeriveError(
         f"{name}: expected a quantity, an answer or an exact number, "

@@ -81,7 +81,7 @@ def chapter(folder: Folder) -> Chapter:
     and where it does not end up with a `chapter` of the folder's number.
     """
     path, shown = folder.path / FIGURES, folder.named(FIGURES)
-    _content(folder, FIGURES)
+    figures(folder)
     declared = getattr(_run(path, shown, folder.shown), "chapter", None)
     if not isinstance(declared, Chapter):
         raise BookError(Problem(shown, 0, "declares no `chapter`: chapter = Chapter(...)"))
@@ -163,6 +163,11 @@ def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
 def template(folder: Folder) -> bytes:
     """The bytes of the folder's template; raises BookError where it cannot be read."""
     return _content(folder, TEMPLATE)
+
+
+def figures(folder: Folder) -> bytes:
+    """The bytes of the folder's figures.py; raises BookError where it cannot be read."""
+    return _content(folder, FIGURES)
 
 
 def _content(folder: Folder, file: str) -> bytes:

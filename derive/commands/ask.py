@@ -17,7 +17,7 @@ from derive.cost.strategies import Strategy
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm, quoted
+from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.quantity import Quantity, glossed
 from derive.notation.read import ratio
 from derive.solve.answer import Answer, Bounded, assumption_lines, holds
@@ -71,7 +71,7 @@ def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
     if isinstance(subject, Strategy):
         if getattr(options, "assume", None) is not None:
             told = "--assume is for limits such as context_ring"
-            raise DeriveError(f"{told}, not {quoted(options.strategy)}")
+            raise DeriveError(f"{told}; leave it out")
         return
     elsewhere = {**OPTIONS, "feasible": "--feasible", "best": "--best"}
     for name, option in elsewhere.items():
@@ -213,7 +213,14 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     symbol = asked.expr
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
-    best = optimum(asked.subject, symbol, asked.assumptions)
+    mesh = _mesh(asked.subject)
+    held = [s for s in mesh if s.name in asked.values]
+    if len(mesh) == 1:
+        raise DeriveError(f"--best: {asked.subject.name} has nothing to choose; leave it out")
+    if held and (symbol in held or len(held) > len(mesh) - 2):
+        one = symbol if symbol in held else held[0]
+        raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {one}")
+    best = optimum(asked.subject, symbol, asked.assumptions, fixed=held)
     best = best.suited(*asked.givers, **asked.values)
     try:
         steps = _steps_to_split(best) if options.steps or options.json else []
@@ -245,7 +252,7 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
 def _steps_to_split(best: Optimum) -> list[Step]:
     """The derivation of the largest slice as far as its best split, which is the optimum."""
     listed: list[Step] = []
-    for step in steps_to(best.subject, v.N, best.assumptions):
+    for step in steps_to(best.subject, v.N, best.assumptions, fixed=best.fixed):
         listed.append(step)
         if step.kind == "split":
             return listed
@@ -398,7 +405,8 @@ def _shape(givers: Sequence[Giver], chips: int) -> tuple[int, ...]:
                 return shape
             raise DeriveError(
                 f"--feasible torus: the pod of {giver.name} is {' x '.join(map(str, shape))} = "
-                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods only"
+                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods "
+                f"only: set N={prod(shape)}"
             )
     raise DeriveError("--feasible torus needs a chip whose pod shape is known: --chip tpu-v5p")
 

@@ -26,7 +26,7 @@ def why(options: Namespace) -> tuple[None, str]:
         return None, plan.why(options)
     for name in PLANNED:
         if getattr(options, name) is not None:
-            raise DeriveError(f"--{name}: of a plan alone, such as plan.1.mfu")
+            raise DeriveError(f"--{name}: of a plan alone, such as plan.1.mfu; leave it out")
     return None, report.why(book_root(options.chapters), options.figure)
 
 

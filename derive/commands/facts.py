@@ -1,4 +1,5 @@
-"""`derive facts`: the catalogue, and the readings of one chip or model with their sources."""
+"""`derive facts`: the catalogue, and the readings of one chip or model with their sources; and
+`derive symbols`: the vocabulary."""
 
 from __future__ import annotations
 
@@ -19,6 +20,15 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if options.name is None:
         return _names(catalogue)
     return _one(options.name, options.profile, catalogue)
+
+
+def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:
+    """Every symbol of the vocabulary with its unit and what it stands for, as data and as text."""
+    data = [
+        {"symbol": name, "unit": str(known.unit), "role": known.role, "gloss": known.gloss}
+        for name, known in v.vocabulary().items()
+    ]
+    return data, "\n".join(f"{d['symbol']:<10}{d['unit']:<16}{d['gloss']}" for d in data)
 
 
 def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:

@@ -75,7 +75,7 @@ def set_values(assignments: Iterable[str] | None) -> dict[str, Quantity]:
         except DeriveError as error:
             raise type(error)(f"--set: {error}") from None
         if symbol.name in values:
-            raise DeriveError(f"--set {symbol} is given twice, the second time {quoted(text)}")
+            raise DeriveError(f"--set {symbol} is given twice: {quoted(text)}; leave one out")
         values[symbol.name] = quantity
     return values
 
@@ -94,7 +94,7 @@ def strategy_of(text: str, options: Namespace) -> Strategy:
     for option, given in (("--layout", layout), ("--parameters", parameters)):
         if given is not None:
             told = f"is for blocks such as {', '.join(BLOCKS)}, or one written out"
-            raise DeriveError(f"{option} {told}; {named.name} has its own")
+            raise DeriveError(f"{option} {told}; {named.name} has its own; leave it out")
     return named
 
 

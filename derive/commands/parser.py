@@ -30,9 +30,15 @@ PLANNED = (*TASK, "assume", "set", "profile", "facts")
 
 # How messages write an argument, and the option that is typed for it.
 _AS_TYPED = (
-    (re.compile(r"\bleave out (?=[A-Z]\w*$)"), "leave out --set "),
+    (re.compile(r"\bleave out (?=[A-Za-z]\w*$)"), "leave out --set "),
     (re.compile(r'\b(precision|gradients)="(\w+)"'), r"--\1 \2"),
+    (re.compile(r"(?<!-)\bset (?=\w+=)"), "--set "),
+    (re.compile(r"(?<=\.\.\.), (?=\w+=\.\.\.)"), " --set "),
+    (re.compile(r"\bleave gated out\b"), "leave out --gated"),
+    (re.compile(r"(unknown symbol .*, none like it)$"), r"\1; derive symbols lists them"),
+    (re.compile(r"\bfixed=\[(\w+)(?:, \w+)*\]"), r"--set \1=..."),
     (re.compile(r"^(cards|seq|batch)\b"), r"--\1"),
+    (re.compile(r"\b(?:the )?network (torus|node|two-level|egress)\b"), r"--network \1"),
 )
 
 
@@ -112,6 +118,7 @@ def parser() -> ArgumentParser:
     facts.add_argument("name", nargs="?", metavar="NAME", help="a chip or model; all without")
     _facts(facts, "whose readings are in use", "scaling-book")
     _json(facts)
+    _json(_command(commands, "symbols", "every symbol, its unit and gloss", "facts", "symbols"))
     figures = _command(commands, "figures", "every figure of the book", "book", "figures")
     _once(figures, "--chapters", metavar="FOLDER", help="the folder of chapters")
     _json(figures)

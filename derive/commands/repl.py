@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from traceback import format_exception_only
 from typing import Any
 
 from derive.commands import output
@@ -38,7 +39,7 @@ class Console(code.InteractiveConsole):
         output.complain(data.removesuffix("\n"))
 
     def showtraceback(self) -> None:
-        """Print a DeriveError as its message and anything else as Python does."""
+        """Print a DeriveError as its message and anything else as Python's own last line."""
         _, value, _ = sys.exc_info()
         if isinstance(value, DeriveError):
             self.write(str(value))
@@ -47,7 +48,7 @@ class Console(code.InteractiveConsole):
         elif isinstance(value, NameError) and value.name is not None:
             self.write(str(unknown("name", value.name, self.locals)))
         else:
-            super().showtraceback()
+            self.write("".join(format_exception_only(value)).rstrip())
 
 
 def _display(value: object) -> None:
@@ -64,10 +65,11 @@ def _feed(console: Console) -> None:
     more = False
     try:
         for line in sys.stdin:
+            line.encode()  # what was no text stands in it as surrogates
             more = console.push(line.rstrip("\r\n"))
-    except UnicodeDecodeError as error:
-        encoding = sys.stdin.encoding
-        raise DeriveError(f"expected {encoding} text to evaluate: {error.reason}") from None
+    except UnicodeError:
+        told = f"expected {sys.stdin.encoding} text to evaluate"
+        raise DeriveError(f"{told}, found bytes that are none") from None
     if more:
         console.push("")
 

@@ -17,7 +17,7 @@ import sympy as sp
 
 from derive.cost.network import NETWORKS
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, nearest, quoted, unknown
+from derive.notation.errors import DeriveError, meant, quoted, unknown, written
 
 BYTES: Mapping[str, Fraction] = {
     "fp32": Fraction(4),
@@ -121,9 +121,9 @@ class Assumptions:
     def __post_init__(self) -> None:
         for name in CHOICES:
             value = getattr(self, name)
-            if value not in CHOICES[name]:
+            if not isinstance(value, (str, bool)) or value not in CHOICES[name]:
                 raise DeriveError(_refusal(name, value))
-        for correction in sorted(self.corrections):
+        for correction in sorted(self.corrections, key=str):
             if correction not in CORRECTIONS:
                 raise unknown("correction", correction, CORRECTIONS)
 
@@ -165,6 +165,16 @@ class Assumptions:
         gradients = self._gradients
         values[v.e_g] = v.e if gradients == "any" else sp.Rational(BYTES[gradients])
         return values
+
+    @property
+    def whole_state(self) -> Mapping[str, sp.Rational]:
+        """The bytes of state per parameter with gradients and an fp32 copy of the weights, by the
+        precision of the gradients; nothing where that of the weights is left open."""
+        if self.precision == "any":
+            return {}
+        weight, fp32 = BYTES[self.precision], BYTES["fp32"]
+        rest = weight + ADAM_MOMENTS_BYTES + (fp32 if self.precision != "fp32" else 0)
+        return {name: sp.Rational(rest + BYTES[name]) for name in (self.precision, "fp32")}
 
     @property
     def constants(self) -> dict[sp.Symbol, sp.Expr]:
@@ -236,13 +246,14 @@ def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
     names = (*CHOICES, "corrections")
     for name in changes:
         if name not in names:
-            close = nearest(name, names)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names)}"
-            raise DeriveError(f"unknown assumption {quoted(name)}; {hint}")
+            raise unknown("assumption", name, names)
     if "corrections" in changes:
         wanted = changes["corrections"]
-        named = step_assumptions(wanted).corrections if isinstance(wanted, str) else wanted
-        changes["corrections"] = frozenset(named)  # type: ignore[call-overload]
+        if isinstance(wanted, str):
+            wanted = step_assumptions(wanted).corrections
+        elif not isinstance(wanted, Iterable):
+            raise DeriveError(f"corrections: expected their names, found {written(wanted)}")
+        changes["corrections"] = frozenset(wanted)
     return replace(as_assumptions(base), **changes)  # type: ignore[arg-type]
 
 
@@ -284,6 +295,5 @@ def as_assumptions(value: object) -> Assumptions:
 
 def _refusal(name: str, value: object) -> str:
     choices = ", ".join(str(c) for c in CHOICES[name])
-    close = nearest(str(value), [str(c) for c in CHOICES[name]])
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"{name}: expected one of {choices}, found {quoted(value)}{hint}"
+    hint = meant(value, [str(c) for c in CHOICES[name]])
+    return f"{name}: expected one of {choices}, found {quoted(value)}; {hint}".rstrip("; ")

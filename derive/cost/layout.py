@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from derive.cost.block import Block, as_block, with_layouts
 from derive.cost.reader import axis_names, dimensions
 from derive.cost.tensor import Tensor
-from derive.notation.errors import ShardingError, nearest, quoted
+from derive.notation.errors import ShardingError, meant, quoted
 
 LONGEST = 600
 KINDS = ("weights", "activations", "optimizer", "ring")
@@ -107,8 +107,7 @@ def _laid_out(
 def _check(rule: Rule, block: Block) -> None:
     dims = block.dims
     if rule.dim not in dims:
-        close = nearest(rule.dim, dims)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(dims)}"
+        hint = meant(rule.dim, dims, f"it has {', '.join(dims)}")
         raise ShardingError(f"layout {rule}: the block has no dimension {quoted(rule.dim)}; {hint}")
     if f"{rule.dim}_{rule.axis}" in dimensions():
         raise ShardingError(
@@ -117,8 +116,7 @@ def _check(rule: Rule, block: Block) -> None:
     names = [tensor.name for tensor in block.tensors]
     for name in rule.only:
         if name not in (*KINDS, *names):
-            close = nearest(name, (*KINDS, *names))
-            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
+            hint = meant(name, (*KINDS, *names), f"it has {', '.join(names)}")
             raise ShardingError(f"layout {rule}: the block has no tensor {quoted(name)}; {hint}")
     having = [tensor for tensor in block.tensors if rule.dim in tensor.dims]
     parameters = block.parameters

@@ -19,7 +19,7 @@ from derive.cost.block import (
     summed_dims,
 )
 from derive.cost.tensor import Tensor, check_layout
-from derive.notation.errors import DeriveError, ShardingError, nearest, quoted, unknown
+from derive.notation.errors import DeriveError, ShardingError, meant, quoted, unknown
 from derive.notation.symbols import mesh_axis, vocabulary
 
 LONGEST = 4000  # characters of a block
@@ -337,12 +337,11 @@ class _Cursor:
         if self.peek() != "[":
             if name in known:
                 return known[name]
-            close = nearest(name, known)
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            raise ShardingError(
+            told = (
                 f"{name} is used before it is made: make it on a line above, or give its "
-                f"dimensions, such as {name}[B, D], where it comes in{hint}"
+                f"dimensions, such as {name}[B, D], where it comes in; {meant(name, known)}"
             )
+            raise ShardingError(told.rstrip("; "))
         self.take("[")
         dims: list[str] = []
         layout: list[tuple[str, ...]] = []
@@ -393,8 +392,7 @@ def _dimension(word: str, tensor: str) -> tuple[str, tuple[str, ...]]:
     longest = max((d for d in known if word == d or word.startswith(f"{d}_")), key=len, default="")
     if not longest:
         dim = word.partition("_")[0]
-        close = nearest(dim, known)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+        hint = meant(dim, known, f"known: {', '.join(known)}")
         raise ShardingError(f"{tensor}: unknown dimension {quoted(dim)}; {hint}")
     if word == longest:
         return longest, ()

@@ -17,9 +17,11 @@ from derive.cost import memory, timing
 from derive.cost.assumptions import Assumptions, as_assumptions
 from derive.cost.terms import Term
 from derive.notation import symbols as v
+from derive.notation.arguments import guarded
 from derive.notation.errors import unknown
 
 
+@guarded
 @dataclass(frozen=True, repr=False, eq=False)
 class StepModel:
     """The model under one set of assumptions.

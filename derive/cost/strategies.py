@@ -23,10 +23,12 @@ from derive.cost.reader import block
 from derive.cost.transformer import ATTENTION, ATTENTION_CORE, BLOCKS, EXPERTS, MLP
 from derive.notation import symbols as v
 from derive.notation import units
+from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.units import expect_unit
 
 
+@guarded
 @dataclass(frozen=True)
 class Strategy:
     """How a layer is spread over chips.
@@ -78,12 +80,12 @@ class Strategy:
         if not assumptions.gated:
             return self.block
         if self.gate is None:
-            way = "write its third matrix as W_gate[D, F] * W_in[D, F]"
+            way = "or write its third matrix as W_gate[D, F] * W_in[D, F]"
             if self.block is None:
-                way = "it declares its moves for two matrices"
+                way = "since it declares its moves for two matrices"
             raise DeriveError(
                 f"gated adds a matrix to a named strategy of the MLP such as fsdp, and {self.name} "
-                f"is none: {way}"
+                f"is none: leave gated out, {way}"
             )
         return self.gate
 
@@ -278,6 +280,7 @@ def _spellings() -> dict[str, str]:
     return {name.replace("_", ""): name for name in STRATEGIES}
 
 
+@guarded
 def strategy(name: str) -> Strategy:
     """The strategy called `name`; hyphens and capitals do not matter. Raises UnknownName."""
     key = name.lower().replace("-", "").replace("_", "")

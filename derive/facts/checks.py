@@ -86,6 +86,10 @@ def entries(
     for name, value in tables.items():
         named(name, place, pattern)
         fields, inside = table(value, place, name), place.inside(name)
+        for key, part in fields.items():
+            if isinstance(part, Mapping) and not alike(key, (*needed, *optional)):
+                whole = f"{name}.{key}"
+                raise place.fault(whole, f'[{place.table}."{whole}"]', "a name without its quotes")
         keys(fields, inside, needed, optional)
         yield name, fields, inside
 

@@ -10,6 +10,7 @@ import sympy as sp
 from derive.facts.checks import other, typed
 from derive.facts.keys import CHIP_FACTS, FactKey
 from derive.facts.readings import Fact, Profile, Reading, choose
+from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, FactError, UnitError, quoted, unknown
 from derive.notation.quantity import Quantity
 from derive.notation.symbols import rank
@@ -28,6 +29,7 @@ class Override:
         return f"{self.key}: {_told(self.after)} instead of {_told(self.before)}"
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Chip:
     """A chip of the catalogue.

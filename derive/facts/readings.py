@@ -12,7 +12,9 @@ from derive.facts.keys import FactKey
 from derive.notation.errors import FactError, unknown
 from derive.notation.quantity import Quantity, Status
 
-READING_STATUSES: tuple[Status, ...] = ("published", "derived", "provisional", "assumed")
+READING_STATUSES: tuple[Status, ...] = (
+    "published", "derived", "provisional", "assumed", "measured",
+)  # fmt: skip
 
 SourceKind = Literal["vendor", "book", "code", "paper", "secondary", "operator", "own"]
 SOURCE_KINDS: tuple[SourceKind, ...] = (

@@ -47,29 +47,39 @@ class ProofError(DeriveError):
     """A step of a derivation, or an author's preferred form, that does not hold."""
 
 
-def nearest(name: str, names: Iterable[str], *, count: int = 3) -> list[str]:
+def nearest(name: object, names: Iterable[str], *, count: int = 3) -> list[str]:
     """The names closest to `name`, best first, compared without regard to case."""
     by_lower: dict[str, str] = {}
     for candidate in names:
         by_lower.setdefault(candidate.lower(), candidate)
-    close = get_close_matches(name.lower()[:100], list(by_lower), n=count, cutoff=0.5)
+    close = get_close_matches(str(name).lower()[:100], list(by_lower), n=count, cutoff=0.5)
     return [by_lower[match] for match in close]
 
 
-def unknown(kind: str, name: str, names: Iterable[str]) -> UnknownName:
+def unknown(kind: str, name: object, names: Iterable[str]) -> UnknownName:
     """An `UnknownName` that offers the nearest names, or all of them where there are few."""
     known = sorted(set(names))
-    close = nearest(name, known)
-    if close:
-        hint = f"did you mean {' or '.join(close)}?"
-    elif len(", ".join(known)) <= 400:
-        hint = f"known: {', '.join(known)}"
-    else:
-        hint = f"{len(known)} are known, none like it"
-    return UnknownName(f"unknown {kind} {quoted(name)}; {hint}")
+    listed = ", ".join(known)
+    other = f"known: {listed}" if len(listed) <= 400 else f"{len(known)} are known, none like it"
+    return UnknownName(f"unknown {kind} {quoted(name)}; {meant(name, known, other)}")
+
+
+def meant(name: object, names: Iterable[str], otherwise: str = "") -> str:
+    """The nearest names as a message offers them; `otherwise` where none is near."""
+    close = nearest(name, names)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
 def quoted(text: object, limit: int = 60) -> str:
     """`text` in quotes on one line, cut to `limit` characters so that a message stays readable."""
     shown = repr(str(text))
     return shown if len(shown) <= limit else f"{shown[: limit - 4]}...{shown[0]}"
+
+
+def written(value: object, limit: int = 60) -> str:
+    """A value as Python writes it, on one line, cut to `limit` characters."""
+    try:
+        shown = " ".join(repr(value).split())
+    except ValueError:  # Python refuses to print whole numbers of many thousand digits
+        return "a number of too many digits"
+    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."

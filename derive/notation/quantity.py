@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -16,14 +16,16 @@ from typing import Literal, TypeAlias
 import sympy as sp
 
 from derive.notation import digits
-from derive.notation.errors import DeriveError, UnitError, quoted
+from derive.notation.arguments import guarded
+from derive.notation.errors import DeriveError, UnitError, quoted, written
 from derive.notation.printed import Rounding, printed, printed_tex, reading_rule
 from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
-Comparison: TypeAlias = Callable[["Quantity", "Quantity | int | Fraction"], bool]
-Status = Literal["published", "derived", "provisional", "assumed", "given"]
+Operand: TypeAlias = "Quantity | int | Fraction"
+Comparison: TypeAlias = Callable[["Quantity", Operand], bool]
+Status = Literal["published", "derived", "provisional", "assumed", "measured", "given"]
 _TOWARD: dict[str, digits.Toward] = {"": "nearest", "<=": "down", ">=": "up"}
 _FORMAT = re.compile(r"((?:.?[<^>])?(?:[1-9][0-9]{0,2})?)(?:,?(?:\.([0-9]{1,2}))?([defg%]))?s?")
 _KINDS: dict[str, Literal["integer", "scientific", "decimals", "significant", "percent"]] = {
@@ -32,12 +34,25 @@ _KINDS: dict[str, Literal["integer", "scientific", "decimals", "significant", "p
 
 
 def _comparison(sign: str, holds: Callable[[Fraction, int], bool]) -> Comparison:
-    def compared(left: Quantity, right: Quantity | int | Fraction) -> bool:
+    def compared(left: Quantity, right: Operand) -> bool:
         return holds(digits.fraction(left.value - _alike(left, right, sign).value), 0)
 
     return compared
 
 
+def _operation(sign: str) -> tuple[Callable[..., Quantity], Callable[..., Quantity]]:
+    """An operator with a quantity on its left, and with one on its right."""
+
+    def combined(left: Quantity, other: Operand) -> Quantity:
+        return _combined(left, other, sign)
+
+    def reflected(right: Quantity, other: Operand) -> Quantity:
+        return _combined(other, right, sign)
+
+    return guarded(combined), guarded(reflected)
+
+
+@guarded
 @dataclass(frozen=True, repr=False)
 class Quantity:
     """An exact number with its unit and its origin.
@@ -62,6 +77,11 @@ class Quantity:
     formula: str = ""
     inputs: tuple[tuple[str, Quantity], ...] = ()
     bound: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit, Unit):
+            told = "expected a unit of derive.notation.units, such as token"
+            raise DeriveError(f"unit: {told}, found {written(self.unit)}")
 
     def named(self, name: str, unit: Unit | None = None) -> Quantity:
         """The same quantity under a name, and with a unit of the same dimension where given."""
@@ -131,17 +151,11 @@ class Quantity:
         left = f"{entry.tex} = " if entry else ""
         return f"$\\displaystyle {left}{self.printed_tex()}$"
 
-    def __mul__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "*")
-
-    def __truediv__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "/")
-
-    def __add__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "+")
-
-    def __sub__(self, other: Quantity | int | Fraction) -> Quantity:
-        return _combined(self, other, "-")
+    _op_priority = 20.0  # above SymPy's, which else takes a quantity for a float
+    __mul__, __rmul__ = _operation("*")
+    __truediv__, __rtruediv__ = _operation("/")
+    __add__, __radd__ = _operation("+")
+    __sub__, __rsub__ = _operation("-")
 
     def leaves(self) -> Iterator[Quantity]:
         """The quantities at the bottom of the tree, each once, in the order of the formula."""
@@ -157,6 +171,7 @@ class Quantity:
             stack.extend(child for _, child in reversed(node.inputs))
 
 
+@guarded
 def number(
     value: object,
     unit: Unit = one,
@@ -173,6 +188,7 @@ def number(
     return Quantity(exact, unit, name, owner, source, basis=basis, status=status)
 
 
+@guarded
 def evaluated(
     expr: sp.Expr, values: Mapping[sp.Symbol, Quantity], unit: Unit | None = None, name: str = ""
 ) -> Quantity:
@@ -184,13 +200,19 @@ def evaluated(
     symbols = sorted(expr.free_symbols, key=rank)
     missing = [s for s in symbols if s not in values]
     if missing:
-        raise DeriveError(f"no value for {glossed(missing)}")
+        raise without_value(missing)
     for s in symbols:
         check_label(s, values[s])
     exact = expr.xreplace({s: values[s].value for s in symbols})
     inputs = tuple((s.name, values[s]) for s in symbols)
     folded = _folded(expr) if unit is None else unit
     return Quantity(exact, folded, name, formula=text(expr), inputs=inputs)
+
+
+def without_value(symbols: Sequence[sp.Symbol], whose: str = "") -> DeriveError:
+    """The error for symbols that are left without a value, with how one is given."""
+    ways = ", ".join(f"{s.name}=..." for s in symbols)
+    return DeriveError(f"{whose}no value for {glossed(symbols)}; set {ways}")
 
 
 def glossed(symbols: Iterable[sp.Symbol]) -> str:
@@ -223,7 +245,7 @@ def _folded(expr: sp.Expr) -> Unit:
     return unit_of(expr, unit_of_symbol)
 
 
-def _alike(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
+def _alike(left: Quantity, right: Operand, sign: str) -> Quantity:
     """The other side of a sign; raises UnitError where both must have one unit and do not."""
     other = right if isinstance(right, Quantity) else number(right, name=str(right))
     unlike = left.unit.dimension != other.unit.dimension or (
@@ -236,8 +258,11 @@ def _alike(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quant
     return other
 
 
-def _combined(left: Quantity, right: Quantity | int | Fraction, sign: str) -> Quantity:
-    other = _alike(left, right, sign)
+def _combined(first: Operand, second: Operand, sign: str) -> Quantity:
+    left = first if isinstance(first, Quantity) else number(first, name=str(first))
+    other = _alike(left, second, sign)
+    if sign == "/" and other.value.is_zero:
+        raise DeriveError(f"{left.name or 'a quantity'}: a division by zero")
     value, unit = {
         "*": (left.value * other.value, left.unit * other.unit),
         "/": (left.value / other.value, left.unit / other.unit),

@@ -17,7 +17,7 @@ from functools import lru_cache
 import sympy as sp
 
 from derive.notation.digits import PREFIXES, SMALL
-from derive.notation.errors import UnitError, nearest, quoted, unknown
+from derive.notation.errors import UnitError, meant, quoted, unknown
 
 BASES = ("FLOP", "byte", "second")
 LABELS = (
@@ -255,6 +255,5 @@ def _prefixed(name: str, text: str) -> tuple[Fraction, Unit]:
         raise UnitError(
             f"write {match[1]}FLOP for a count or {match[1]}FLOP/s for a rate: {quoted(text)}"
         )
-    close = nearest(name, _TYPED)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(BASES + LABELS)}"
+    hint = meant(name, _TYPED, f"known: {', '.join(BASES + LABELS)}")
     raise UnitError(f"unknown unit {quoted(name)} in {quoted(text)}; {hint}")

@@ -278,7 +278,9 @@ def _check_fixed(n: Counts, fixed: Mapping[sp.Symbol, int]) -> None:
         degree = fixed.get(axis.symbol, 1)
         if axis.values and (rule := axis.rule(n, degree)):
             told = worded(n, degrees(**{axis.name: degree}), rule)
-            raise DeriveError(f"{axis.symbol} = {degree}: {told}")
+            below = range(min(degree, n.layers + n.seq) - 1, 0, -1)
+            nearest = next((f"; {x} does" for x in below if not axis.rule(n, x)), "")
+            raise DeriveError(f"{axis.symbol} = {degree}: {told}{nearest}")
     ranks = [axis.symbol for axis in AXES if "cards" in axis.divides or not axis.values]
     cards = prod(fixed.get(s, 1) for s in ranks)
     every = all(s in fixed for s in ranks)
@@ -303,6 +305,6 @@ def _check_sequence(n: Counts, ranks: Sequence[int]) -> None:
     pieces = f"{n.pieces}c, the pieces of zigzag, for " if n.pieces > 1 else ""
     degree = f"any context-parallel degree{' c' if pieces else ''}"
     raise DeriveError(
-        f"--seq {n.seq}: not divisible by {pieces}{degree} from {min(wide)} to {max(wide)}; "
-        f"pad it, to {-(-n.seq // even) * even} at least, or use --set cp=1"
+        f"seq {n.seq}: not divisible by {pieces}{degree} from {min(wide)} to {max(wide)}; "
+        f"pad it, to {-(-n.seq // even) * even} at least, or set cp=1"
     )

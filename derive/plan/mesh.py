@@ -14,7 +14,8 @@ from math import prod
 from operator import mul
 from types import MappingProxyType
 
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.arguments import guarded, whole_number
+from derive.notation.errors import DeriveError, quoted, unknown, written
 from derive.plan.wording import counted
 
 AXIS_NAMES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
@@ -34,6 +35,7 @@ GROUPS = 4  # of an axis that are shown
 RANKS = 8  # of a group that are shown
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Mesh:
     """Sizes by axis, innermost first, on nodes of so many cards.
@@ -49,8 +51,7 @@ class Mesh:
         if not names:
             raise DeriveError("a mesh needs at least one axis")
         for name, size in (*self.axes, ("cards per node", self.cards_per_node)):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise DeriveError(f"{name}: expected a whole number from 1, found {size}")
+            whole_number(name, size)
         for name in names:
             if name not in AXIS_NAMES:
                 raise unknown("mesh axis", name, AXIS_NAMES)
@@ -113,8 +114,12 @@ class Mesh:
 
     def inside_node(self, axis: str) -> bool:
         """Whether every group of the axis lies inside one node."""
-        size, span = self.sizes[axis], self.stride(axis) * self.sizes[axis]
-        return size == 1 or self.cards <= self.cards_per_node or self.cards_per_node % span == 0
+        stride, size = self.stride(axis), self.sizes[axis]
+        return (
+            size == 1
+            or self.cards <= self.cards_per_node
+            or self.cards_per_node % (stride * size) == 0
+        )
 
     def one_node(self, group: Sequence[int]) -> bool:
         """Whether ranks of the mesh that rise are all of one node."""
@@ -138,7 +143,7 @@ class Mesh:
             if type(index) is not int or not 0 <= index < self.sizes[name]:
                 last = self.sizes[name] - 1
                 told = f"expected 0 to {last}" if last else "expected 0"
-                raise DeriveError(f"{name}: {told}, found {index}")
+                raise DeriveError(f"{name}: {told}, found {written(index)}")
         place = sum(index * self.stride(name) for name, index in coordinates.items())
         return self._ranks(range(place, place + 1))[0]
 
@@ -149,7 +154,9 @@ class Mesh:
 
     def _checked(self, rank: int) -> int:
         if type(rank) is not int or not 0 <= rank < self.cards:
-            raise DeriveError(f"rank {rank} is outside the mesh of ranks 0 to {self.cards - 1}")
+            raise DeriveError(
+                f"rank {written(rank)} is outside the mesh of ranks 0 to {self.cards - 1}"
+            )
         return rank
 
     def _place(self, rank: int) -> int:
@@ -256,8 +263,7 @@ def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
     stages = cards.sizes.get("pp", 1)
     stage = cards.cards // stages
     for name, size in (("etp", etp), ("ep", ep)):
-        if type(size) is not int or size < 1:
-            raise DeriveError(f"{name}: expected a whole number from 1, found {size}")
+        whole_number(name, size)
     if stage % (etp * ep):
         raise DeriveError(
             f"etp={etp} x ep={ep} does not divide the {stage} cards of a stage (tp x cp x dp)"

@@ -13,6 +13,7 @@ import sympy as sp
 
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
+from derive.notation.arguments import guarded
 from derive.notation.errors import unknown
 from derive.notation.quantity import Quantity, number
 from derive.notation.text import text
@@ -25,6 +26,7 @@ from derive.solve.evaluate import EXACT, Compiled, compiled, exactly, floats
 MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Plan:
     """Degrees, and what they cost: times in seconds, memory in bytes of the fullest chip.
@@ -83,6 +85,8 @@ class Plan:
 
     def share(self, name: str) -> Fraction:
         """The share of a part in the step time."""
+        if name not in self.parts:
+            raise unknown("part of a step", name, self.parts)
         return self.parts[name] / self.step_seconds
 
     @cached_property

@@ -126,7 +126,7 @@ def why_not(task: Task, space: Space, row: Degrees) -> str:
     for axis, wanted, values in zip(AXES, row, space.values, strict=True):
         if values and wanted not in values:
             only = f"{axis.symbol}={', '.join(map(str, values))}"
-            told = f"; --set {axis.symbol}={wanted} searches it"
+            told = f"; to search it, set {axis.symbol}={wanted}"
             hint = "" if axis.symbol in task.fixed else told
             return f"{plan.degrees} was not searched, only {only}{hint}"
     return f"{plan.degrees} was not kept"

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -24,7 +23,8 @@ import numpy as np
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.arguments import guarded, whole_number
+from derive.notation.errors import DeriveError, written
 from derive.plan import report
 from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
 from derive.plan.nearest import CLOSEST, Near, nearest
@@ -40,6 +40,7 @@ AT_A_STEP = 3 * SLACK  # an edge below this is within the slack of a step, with 
 ROUNDINGS = 64  # more than the model has in a row
 
 
+@guarded
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """The outcome of a search: the plans that fit, in rank order, and why the others do not.
@@ -87,15 +88,13 @@ class Ranking:
     def plans(self, top: int = 0) -> tuple[Plan, ...]:
         """The first `top` plans (0: all that were kept), each evaluated exactly; raises DeriveError
         where `top` is no whole number."""
-        _check_top(top)
-        return tuple(plan_of(self.task, row) for row in islice(_rows(self.degrees), top or None))
+        whole_number("top", top, 0)
+        return tuple(plan_of(self.task, row) for row in _rows(self.degrees[:, : top or None]))
 
     def plan(self, rank: int) -> Plan:
         """The plan of that rank, from 1, evaluated exactly; raises DeriveError for none."""
-        kept = len(self.seconds)
-        if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= kept:
-            raise DeriveError(f"expected a rank from 1 to {kept}, found {quoted(rank)}")
-        return plan_of(self.task, next(_rows(self.degrees[:, rank - 1 :])))
+        place = whole_number("rank", rank, 1, len(self.seconds)) - 1
+        return plan_of(self.task, next(_rows(self.degrees[:, place:])))
 
     def rank(self, **wanted: int) -> int:
         """The rank, from 1, of the best plan with some degrees by name; raises DeriveError for
@@ -104,7 +103,7 @@ class Ranking:
         for rank, row in enumerate(_rows(self.degrees), 1):
             if all(row[place] == degree for place, degree in places.items()):
                 return rank
-        shown = " ".join(f"{NAMED[name].symbol}={degree}" for name, degree in wanted.items())
+        shown = " ".join(f"{NAMED[name].symbol}={written(x)}" for name, x in wanted.items())
         raise DeriveError(f"no plan that fits has {shown}")
 
 
@@ -119,8 +118,8 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     that is no whole number, and where the task fixes degrees that no plan has.
     """
     if not isinstance(task, Task):
-        raise DeriveError(f"expected a task, as task(...) makes, found {quoted(task)}")
-    _check_top(top)
+        raise DeriveError(f"expected a task, as task(...) makes, found {written(task)}")
+    whole_number("top", top, 0)
     grid = task.space if space is None else space
     step = task.step
     function = in_blocks(step, (v.L_r, v.L_p, step.seconds))
@@ -159,12 +158,6 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     lacking = () if fit else _too_large(task, grid)
     rejected = {reason: lost[reason] for reason in REASONS if lost[reason]}
     return Ranking(task, grid, fit, rejected, degrees[:-1], seconds, lacking)
-
-
-def _check_top(top: int) -> None:
-    """Raise DeriveError where the number of plans to keep, 0 for all, is no whole number."""
-    if type(top) is not int or top < 0:
-        raise DeriveError(f"top: expected a whole number from 0, found {top}")
 
 
 class _Block(NamedTuple):

@@ -20,7 +20,7 @@ from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.quantity import Quantity, evaluated, glossed, number
+from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.wording import amounts
 from derive.solve.evaluate import as_float
@@ -183,8 +183,7 @@ def _symbols(model: StepModel) -> frozenset[sp.Symbol]:
 def _check(asked: Task) -> None:
     needed = {*_symbols(asked.step), *RULED} - {*asked.values, *DEGREES}
     if missing := sorted(needed, key=v.rank):
-        names = glossed(missing)
-        raise DeriveError(f"{asked.chip} and {asked.model} give no value for {names}; use --set")
+        raise without_value(missing, f"{asked.chip} and {asked.model} give ")
     for symbol, value in asked.numbers.items():
         if not 0 < as_float(value) < inf:
             told = "expected a positive number that float64 holds"

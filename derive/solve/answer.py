@@ -15,6 +15,7 @@ from derive.cost.assumptions import Assumptions
 from derive.cost.load import CAPACITY, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
+from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
@@ -47,6 +48,7 @@ class Bound:
         return kind(asked, self.expr, evaluate=False)
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Bounded:
     """What is asked, what must hold, and the bounds in closed form, all of which hold then, as does
@@ -82,7 +84,8 @@ class Bounded:
         without a value, and for values that none can be (as `values_for` does), UnitError for
         sequences given as tokens.
         """
-        arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
+        shapes = {name: getattr(value, "shape", None) for name, value in values.items()}
+        arrays = {name: values[name] for name, x in shapes.items() if isinstance(x, tuple) and x}
         if not arrays:
             return self._on(givers, values)
         return _swept(lambda point: self._on(givers, {**values, **point}), arrays)

@@ -32,7 +32,7 @@ from derive.solve.proof import (
     Separation,
     Times,
 )
-from derive.solve.question import Subject
+from derive.solve.question import Fixed, Subject
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
 TIMES: Mapping[str, sp.Symbol] = MappingProxyType(
@@ -139,7 +139,7 @@ def steps(
     asked: sp.Expr,
     assumptions: Assumptions | str = DEFAULT,
     *,
-    fixed: Iterable[sp.Symbol] = (),
+    fixed: Fixed = (),
     **changes: object,
 ) -> ProvedSteps:
     """The derivation of `threshold(subject, asked)`, of a strategy for the pass that binds, each

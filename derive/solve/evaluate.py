@@ -19,12 +19,12 @@ import sympy as sp
 
 from derive.notation import symbols as v
 from derive.notation.digits import fraction
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import DeriveError, quoted, written
 from derive.solve.values import typed_values, value_of
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 Arithmetic = Mapping[str, Any]  # the number one and, by name, what an expression calls
 
@@ -214,9 +214,7 @@ def _joined(signs: str, above: Sequence[_Part], below: Sequence[_Part]) -> _Part
 
 
 def evaluate(
-    expr: sp.Expr,
-    grid: Mapping[sp.Symbol, ArrayLike],
-    given: Mapping[sp.Symbol, object] | None = None,
+    expr: sp.Expr, grid: Mapping[sp.Symbol, Any], given: Mapping[sp.Symbol, object] | None = None
 ) -> NDArray[np.float64]:
     """`expr` at every point of the product grid of one-dimensional arrays.
 
@@ -228,7 +226,8 @@ def evaluate(
     import numpy as np
 
     if not isinstance(expr, sp.Expr):
-        raise DeriveError(f"expected an expression such as alpha*X, found {quoted(expr)}")
+        told = "expected an expression such as alpha*X or threshold(...).closed_form"
+        raise DeriveError(f"{told}, found {written(expr)}")
     views = {}
     for place, (symbol, values) in enumerate(grid.items()):
         v.meaning(symbol)

@@ -25,6 +25,7 @@ from derive.cost.assumptions import CHOICES, Assumptions, assume
 from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
+from derive.notation.arguments import guarded, whole_number
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import Rounding, printed
 from derive.notation.quantity import Quantity
@@ -284,11 +285,13 @@ def _candidate(chips: int, cut: Cut, loads: list[_AtCut]) -> Candidate:
 
 
 # From a real-valued degree or size to one that exists: powers of two, and whole multiples.
+@guarded
 def power_of_two_below(size: Quantity) -> Quantity:
     """The largest power of two that is not above a quantity; raises DeriveError below 1."""
     return _named(size, sp.Integer(2) ** _exponent(size), "largest power of two not above n")
 
 
+@guarded
 def nearest_power_of_two(size: Quantity) -> Quantity:
     """The power of two that is nearest by ratio; of two equally near ones the larger."""
     low = _exponent(size)
@@ -297,19 +300,21 @@ def nearest_power_of_two(size: Quantity) -> Quantity:
     return _named(size, sp.Integer(2) ** (low + up), "power of two nearest n by ratio")
 
 
+@guarded
 def multiple_below(size: Quantity, step: int = 1) -> Quantity:
     """The largest whole multiple of `step` that is not above a quantity."""
-    value = step * sp.floor(size.value / step)
+    value = whole_number("step", step) * sp.floor(size.value / step)
     formula = "n rounded down" if step == 1 else f"largest multiple of {step} not above n"
     return _named(size, value, formula)
 
 
+@guarded
 def dividing_below(bound: Quantity, whole: int, step: int = 1) -> Quantity:
     """The largest multiple of `step` that is not above a quantity and by which, a `step` at a time,
     `whole` divides: the chips of replicas, for a batch of `whole` sequences. Raises DeriveError
     where there is none."""
-    most = int(sp.floor(bound.value / step))
-    replicas = [n for n in sp.divisors(whole) if n <= most]
+    most = int(sp.floor(bound.value / whole_number("step", step)))
+    replicas = [n for n in sp.divisors(whole_number("whole", whole, 1, LARGEST)) if n <= most]
     if not replicas:
         raise DeriveError(f"nothing of {step} and more divides {whole} and is at most {bound}")
     formula = f"largest multiple of {step} not above n, by which {whole} divides"

@@ -6,7 +6,7 @@ search on its logarithm, along which loads are convex. The answer says that it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import exp, isfinite, log
 
@@ -19,13 +19,15 @@ from derive.notation.quantity import Quantity
 from derive.solve.answer import Answer, Side
 from derive.solve.links import deciding, link_notes, suited
 from derive.solve.question import (
+    Fixed,
     Subject,
     at_value,
+    axes_held,
     mesh_in_terms_of_chips,
     put_through,
     question,
     requirement,
-)
+)  # fmt: skip
 from derive.solve.values import Giver, filled, typed_values, values_for
 
 LEAST, LARGEST = 1e-15, 1e30
@@ -39,7 +41,7 @@ def numerical(
     *givers: Giver,
     assumptions: Assumptions | str = DEFAULT,
     values: Mapping[str, object] | None = None,
-    fixed: Iterable[sp.Symbol] = (),
+    fixed: Fixed = (),
     **changes: object,
 ) -> Answer:
     """The bound on `asked` found by bisection, to 12 significant digits, with status "derived" and
@@ -47,14 +49,15 @@ def numerical(
     NotClosedForm where the condition crosses no bound in the range searched."""
     what = question(asked)
     given_values = {s.name: quantity for s, quantity in typed_values(values or {}).items()}
-    fixed = tuple(dict.fromkeys((*fixed, *what.axes_given(subject, given_values))))
-    need = requirement(subject, what, assumptions, fixed, **changes)
+    held = (*axes_held(subject, fixed), *what.axes_given(subject, given_values))
+    axes_fixed = tuple(dict.fromkeys(held))
+    need = requirement(subject, what, assumptions, axes_fixed, **changes)
     before = need.assumptions
     under = suited(subject, what, before, givers, given_values)
     notes = link_notes(before, under, givers, given_values)
     if under != before:
-        need = requirement(subject, what, under, fixed)
-    given, free = mesh_in_terms_of_chips(need, what, fixed)
+        need = requirement(subject, what, under, axes_fixed)
+    given, free = mesh_in_terms_of_chips(need, what, axes_fixed)
     trial = sp.Dummy("q", positive=True)
     asked_for = {what.main: trial / what.rest}
     loads = at_value(put_through(need, what).loads, what, given, trial)

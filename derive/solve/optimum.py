@@ -17,13 +17,22 @@ from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.cost.load import Given, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.errors import DeriveError, NotClosedForm, ProofError
+from derive.notation.arguments import guarded
+from derive.notation.errors import DeriveError, NotClosedForm, ProofError, written
 from derive.notation.printed import shown
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import deciding, link_notes
 from derive.solve.powers import coefficients
-from derive.solve.question import Question, Subject, mesh_in_terms_of_chips, question, requirement
+from derive.solve.question import (
+    Fixed,
+    Question,
+    Subject,
+    axes_held,
+    mesh_in_terms_of_chips,
+    question,
+    requirement,
+)  # fmt: skip
 from derive.solve.values import Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
@@ -137,6 +146,7 @@ def _best_of_sum(load: Load, symbol: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     return at, a * at**p * (1 - p / r) + constant
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Optimum(Bounded):
     """The best value of a mesh axis at a fixed number of chips.
@@ -144,13 +154,14 @@ class Optimum(Bounded):
     `objective` is the communication time over the computation time in terms of the symbol: the sum
     of the loads, which are equal at the optimum of the largest, too. `second` is its second
     derivative at the optimum, positive there. `split` is what is balanced, `most` the largest
-    degree that there is, at which the other mesh axis has 1.
+    degree that there is, at which the other mesh axis has 1; `fixed` are the mesh axes held.
     """
 
     split: Balance
     objective: sp.Expr
     second: sp.Expr
     most: sp.Expr
+    fixed: tuple[sp.Symbol, ...] = ()
 
     @property
     def at(self) -> sp.Expr:
@@ -174,11 +185,12 @@ class Optimum(Bounded):
 
     def under(self, assumptions: Assumptions) -> Optimum:
         """The same under other assumptions."""
-        return optimum(self.subject, self.symbol, assumptions)
+        return optimum(self.subject, self.symbol, assumptions, fixed=self.fixed)
 
     def suited(self, *givers: Giver, **values: object) -> Optimum:
         """The same on the network that the chip has; raises DeriveError where degrees are given."""
-        if given := _AT_CHIPS.axes_given(self.subject, values):
+        every = _AT_CHIPS.axes_given(self.subject, values)
+        if given := [axis for axis in every if axis not in self.fixed]:
             told = f"the best {self.symbol} is chosen in a mesh of N chips"
             raise DeriveError(f"{told}; leave out {given[0]}")
         return super().suited(*givers, **values)
@@ -208,28 +220,37 @@ class Optimum(Bounded):
 
 
 def optimum(
-    subject: Subject, symbol: sp.Symbol, assumptions: Assumptions | str = DEFAULT, **changes: object
+    subject: Subject,
+    symbol: sp.Symbol,
+    assumptions: Assumptions | str = DEFAULT,
+    *,
+    fixed: Fixed = (),
+    **changes: object,
 ) -> Optimum:
-    """The value of a mesh axis for which the loads are smallest at fixed chips N.
+    """The value of a mesh axis for which the loads are smallest at N chips, with the mesh axes
+    `fixed` held.
 
     Both overlaps have it at the same place where the two loads have powers 1 and -1 of the symbol.
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
-    need = requirement(subject, None, assumptions, (), **changes)
-    if symbol not in need.mesh:
-        axes = ", ".join(str(axis) for axis in need.mesh) or "none"
-        raise DeriveError(f"{need.name} can choose its mesh axes only: {axes}; found {symbol}")
-    given, free = mesh_in_terms_of_chips(need, _AT_CHIPS)
+    what, axes = question(symbol), axes_held(subject, fixed)
+    need = requirement(subject, None, assumptions, axes, **changes)
+    if symbol not in need.mesh or symbol in axes:
+        choice = ", ".join(str(axis) for axis in need.mesh if axis not in axes) or "none"
+        told = f"{need.name} can choose its mesh axes only"
+        raise DeriveError(f"{told}: {choice}; found {written(symbol)}")
+    given, free = mesh_in_terms_of_chips(need, _AT_CHIPS, axes)
     if free is None:
-        raise NotClosedForm(f"{need.name} has one mesh axis: {symbol} is N, nothing to choose")
+        raise NotClosedForm(f"{need.name}: {symbol} follows from the chips N, nothing to choose")
     if symbol != free:
-        others = need.chips.xreplace({free: sp.S.One, symbol: sp.S.One})
-        given, free = ((free, others * v.N / symbol),), symbol
+        given, free = ((free, v.N / need.chips.xreplace({free: sp.S.One})),), symbol
     most = given[0][1].xreplace({free: sp.S.One})
     loads = tuple(load.put(dict(given)) for load in need.loads)
     _, splits = _at_best_split(loads, free)
     places = {sp.powsimp(s.at): s for s in splits}
+    if not places:
+        raise NotClosedForm(f"no best {symbol}: no load falls with it as another grows")
     if len(places) != 1:
         raise NotClosedForm(f"{len(places)} pairs of loads compete for the best {symbol}")
     ((at, split),) = places.items()
@@ -238,4 +259,4 @@ def optimum(
     if not second.is_positive:
         raise ProofError(f"the second derivative at {symbol} = {at} is not positive: {second}")
     bound = Bound("=", at, split.passes, split.links)
-    return Optimum(question(symbol), (bound,), need, subject, split, objective, second, most)
+    return Optimum(what, (bound,), need, subject, split, objective, second, most, axes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import sympy as sp
 
@@ -18,10 +19,11 @@ from derive.cost.load import Given, Load, Requirement, compute_bound, fits
 from derive.cost.network import NETWORKS
 from derive.cost.strategies import STRATEGIES, Strategy, as_strategy
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, quoted, unknown
+from derive.notation.errors import DeriveError, NotClosedForm, UnknownName, quoted, unknown, written
 from derive.notation.units import Unit, chip, one, way
 
 Subject = Strategy | Limit | Requirement
+Fixed: TypeAlias = sp.Symbol | str | Iterable[sp.Symbol | str]
 STATE = {v.P, v.M_hbm, v.s_P}
 
 
@@ -71,7 +73,9 @@ def question(expr: object) -> Question:
         v.meaning(base)
     above = sorted((s for s, power in powers.items() if power == 1), key=v.rank)
     if len(above) != 1:
-        raise DeriveError(f"a question has one symbol above the line, found {quoted(expr)}")
+        raise DeriveError(
+            f"a question has one symbol above the line, such as B/X: found {quoted(expr)}"
+        )
     return Question(expr, above[0], expr / above[0])
 
 
@@ -105,6 +109,19 @@ def requirement(
     if asked is not None and asked.symbols & STATE:
         return fits(strategy, _state_of_chip(strategy, asked, fixed), under)
     return compute_bound(strategy, under)
+
+
+def axes_held(subject: Subject, fixed: Fixed) -> tuple[sp.Symbol, ...]:
+    """The mesh axes that are named, one or several, as symbols or by name; raises DeriveError for
+    one that the strategy does not have."""
+    several = (fixed,) if isinstance(fixed, (sp.Symbol, str)) else tuple(fixed)
+    axes = tuple(v.find(axis) if isinstance(axis, str) else axis for axis in several)
+    for axis in axes:
+        if isinstance(subject, (Strategy, Requirement)) and axis not in subject.mesh:
+            mesh = ", ".join(str(one) for one in subject.mesh) or "none"
+            told = f"expected mesh axes of {subject.name} ({mesh})"
+            raise DeriveError(f"fixed: {told}, found {written(axis)}")
+    return axes
 
 
 def _strategy(value: object) -> Strategy:
@@ -146,16 +163,16 @@ def mesh_in_terms_of_chips(
     through_chips = v.N in asked.symbols or bool(set(fixed) & set(mesh)) or asked.expr in mesh
     if not others:
         if v.N in asked.symbols and len(mesh) == 1:
-            raise DeriveError(f"{need.name}: N is {mesh[0]}; ask for one of them")
+            raise DeriveError(f"{need.name}: N is {mesh[0]}, which is held; ask for B")
         return (((v.N, need.chips),) if v.N in asked.symbols else ()), None
     if len(mesh) == 1:
         return (((mesh[0], v.N),) if v.N in asked.symbols else ()), None
     if kept and not through_chips:
         return (), None
     if len(others) > 2:
+        more = ", ".join(str(axis) for axis in others[2:])
         raise NotClosedForm(
-            f"{need.name} has {len(mesh)} mesh axes; fix all but two of "
-            + ", ".join(str(axis) for axis in mesh)
+            f"{need.name} has {len(others)} mesh axes to choose, and two can be: fixed=[{more}]"
         )
     last = others[-1]
     free = others[0] if len(others) == 2 else None

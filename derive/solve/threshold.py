@@ -10,9 +10,10 @@ import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.cost.limits import Limit
-from derive.cost.load import Load, Requirement
+from derive.cost.load import CAPACITY, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
+from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, number
@@ -22,12 +23,22 @@ from derive.solve.links import deciding, link_notes, other_networks
 from derive.solve.optimum import Balance, Held, held
 from derive.solve.powers import solved, turned
 from derive.solve.proof import Separation
-from derive.solve.question import Question, Subject, at_value, put_through, question, requirement
+from derive.solve.question import (
+    Fixed,
+    Question,
+    Subject,
+    at_value,
+    axes_held,
+    put_through,
+    question,
+    requirement,
+)  # fmt: skip
 from derive.solve.values import Filled, Giver, Values, filled
 
 TRIAL = sp.Dummy("q", positive=True)  # the value of what is asked
 
 
+@guarded
 @dataclass(frozen=True, repr=False)
 class Threshold(Bounded):
     """The condition on a question under which a requirement holds.
@@ -99,6 +110,7 @@ class Threshold(Bounded):
             why = f"the best split has {axis} = {shown(degree)}, and no mesh has less than 1"
             return replace(answer, notes=(f"{why}: {axis} = 1", *answer.notes))
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
+        notes += here._with_whole_state(givers, values)
         chosen = deciding(here.subject, self.question, self.assumptions, here.assumptions)
         answer = here._answer(full, [*notes, *full.idle(values, chosen)])
         if self.assumptions.network == "chip" and here.assumptions.network == "node":
@@ -150,6 +162,20 @@ class Threshold(Bounded):
             if told:
                 asked = tex.text(self.question.expr)
                 yield f"{words}: {asked} {told} (network {other.network})"
+
+    def _with_whole_state(
+        self, givers: Iterable[Giver], values: Mapping[str, object]
+    ) -> Iterator[str]:
+        """What holds where a chip has more than the weights and the optimizer's moments."""
+        if self.requirement.loads[0].links != (CAPACITY,) or self.symbol == v.s_P:
+            return
+        general = self.under(replace(self.assumptions, precision="any"))
+        for gradients, size in self.assumptions.whole_state.items():
+            (side,) = general.on(*givers, **{**values, "s_P": size}).sides
+            yield (
+                f"with {gradients} gradients and an fp32 copy of the weights, {size} bytes per "
+                f"parameter: {tex.text(self.question.expr)} {side.direction} {side.text}"
+            )
 
     def _below_one(self, values: Values) -> tuple[sp.Symbol, sp.Expr] | None:
         """The mesh axis of which the best split would have less than one way, and its degree."""
@@ -220,7 +246,7 @@ def threshold(
     asked: sp.Expr,
     assumptions: Assumptions | str = DEFAULT,
     *,
-    fixed: Iterable[sp.Symbol] = (),
+    fixed: Fixed = (),
     **changes: object,
 ) -> Threshold:
     """The condition on `asked` (a symbol or ratio, e.g. B/X) under which a strategy is
@@ -235,13 +261,14 @@ def threshold(
     does not involve what is asked.
     """
     what = question(asked)
-    need = requirement(subject, what, assumptions, tuple(fixed), **changes)
+    axes = axes_held(subject, fixed)
+    need = requirement(subject, what, assumptions, axes, **changes)
     if isinstance(subject, Limit):
         what = _defined(need, what)
     need = put_through(need, what)
     # Most assumptions leave most loads as they are: what is solved knows no more than those.
     bare = replace(need, assumptions=DEFAULT, definitions=need.definitions[:1], described=())
-    return replace(_bounded_by(subject, bare, what, tuple(fixed)), requirement=need)
+    return replace(_bounded_by(subject, bare, what, axes), requirement=need)
 
 
 def _defined(need: Requirement, what: Question) -> Question:
@@ -355,7 +382,8 @@ def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) ->
     if need.definitions:
         return unknown(f"symbol of {need.name}", what.main.name, names)
     if not loads:
-        return DeriveError(f"{need.name} communicates nothing under these assumptions")
+        spread = "" if need.mesh else ": give it a layout such as T:X"
+        return DeriveError(f"{need.name} communicates nothing under these assumptions{spread}")
     return DeriveError(
         f"the condition of {need.name} does not involve {what.expr}: it is "
         + " and ".join(f"{tex.text(total)} <= 1" for total in totals)

@@ -19,7 +19,14 @@ from derive.notation import digits, tex
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted
 from derive.notation.printed import shown
-from derive.notation.quantity import Quantity, check_label, evaluated, glossed, number
+from derive.notation.quantity import (
+    Quantity,
+    check_label,
+    evaluated,
+    glossed,
+    number,
+    without_value,
+)  # fmt: skip
 from derive.notation.read import quantity as parsed_quantity
 
 Values = dict[sp.Symbol, Quantity]
@@ -91,6 +98,9 @@ def typed_values(values: Mapping[Any, object], *, bounded: bool = True) -> Value
     """A caller's own values, by symbol or by its name, as quantities, which `value_of` bounds."""
     typed: Values = {}
     for key, value in values.items():
+        if key in CHOICES:
+            ways = f"threshold(..., {key}=...), optimum and feasible take it"
+            raise DeriveError(f"{key} is an assumption and no value: {ways}")
         if not isinstance(key, (str, sp.Symbol)):
             raise DeriveError(f"values: expected symbols such as tp, found {quoted(key)}")
         symbol = v.find(key) if isinstance(key, str) else key
@@ -227,10 +237,11 @@ def _check_assumed(values: Values, assumptions: Assumptions) -> None:
     for symbol in filter(assumptions.elements.__contains__, values):
         told, name = f"is {assumptions.elements[symbol]} and cannot be set", STATED_BY.get(symbol)
         if name is not None:
-            told = f'follows from {name}="{getattr(assumptions, name)}"; choose another of '
-            told += ", ".join(map(str, CHOICES[name]))
-            told += f' ({name}="any" takes a value)' if "any" in CHOICES[name] else ""
-        raise DeriveError(f"{symbol.name}: {v.meaning(symbol).gloss}, {told}")
+            told = f'follows from {name}="{getattr(assumptions, name)}" (one of '
+            told += f"{', '.join(map(str, CHOICES[name]))})"
+            told += f'; {name}="any" takes a value' if "any" in CHOICES[name] else ""
+        called = symbol.name
+        raise DeriveError(f"{called}: {v.meaning(symbol).gloss}, {told}; leave out {called}")
 
 
 def _check_together(values: Values, need: Requirement) -> None:
@@ -245,9 +256,10 @@ def _check_together(values: Values, need: Requirement) -> None:
         follows = expr.xreplace({s: values[s].value for s in others})
         if follows.is_number and follows != values[symbol].value:
             makes = shown(follows, v.unit_of_symbol(symbol))
-            raise DeriveError(f"{told}: {symbol} = {tex.text(expr)} is {makes}")
+            why = f"{symbol} = {tex.text(expr)} is {makes}"
+            raise DeriveError(f"{told}: {why}; leave out {symbol}")
         if symbol == v.N and follows.as_coeff_Mul()[0] > values[v.N].value:
-            raise DeriveError(f"{told}: more than the chips")
+            raise DeriveError(f"{told}: more than the chips; leave out {symbol}")
 
 
 def _rounded_chip(chip: Chip, precision: str) -> dict[sp.Symbol, Quantity]:
@@ -293,7 +305,7 @@ class Filled:
     def checked(self) -> Values:
         """The values; raises DeriveError naming the symbols that have none."""
         if self.missing:
-            raise DeriveError(f"no value for {glossed(self.missing)}")
+            raise without_value(self.missing)
         return self.values
 
     def idle(self, names: Iterable[str], besides: Iterable[sp.Symbol] = ()) -> tuple[str, ...]:

@@ -103,10 +103,11 @@ def test_a_citation_is_a_source(book):
     ],
 )
 def test_nothing_dead(book, declared, kind):
-    assert (
-        book.refused("Prose.\n", declared)
-        == f"chapters/06-mesh/figures.py: {kind} gone is declared and never printed\n"
-    )
+    error = book.refused("Prose.\n", declared)
+    lines = (book.folder() / "figures.py").read_text().splitlines()
+    line = lines.index(declared) + 1
+    told = f"chapters/06-mesh/figures.py:{line}: {kind} gone is declared and never printed\n"
+    assert error == told
 
 
 def test_errata_must_be_printed(book):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from derive.facts import chips, models, source
+from derive.notation.symbols import vocabulary
 
 CHIPS = ["tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu7x", "tpu8t"]
 
@@ -75,3 +76,12 @@ def test_own_facts_join_the_catalogue(answer: Any, tmp_path: Any) -> None:
     found = answer("facts", "our-chip", "--facts", str(file))
     assert found["facts"]["bf16"][0]["value"] == 10**15
     assert found["sources"]["mine"]["publisher"] == "us"
+
+
+def test_the_symbols_are_those_of_the_vocabulary(answer: Any, run: Any) -> None:
+    rows = answer("symbols")
+    told = {row["symbol"]: (row["unit"], row["gloss"]) for row in rows}
+    assert told == {name: (str(known.unit), known.gloss) for name, known in vocabulary().items()}
+    _, text, _ = run("symbols")
+    assert [line.split()[0] for line in text.splitlines()] == list(told)
+    assert all(gloss in text for _, gloss in told.values())

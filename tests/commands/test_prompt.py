@@ -68,8 +68,20 @@ def test_a_mistake_is_one_line_and_the_prompt_goes_on(typed: Any, line: str, par
 def test_other_mistakes_are_those_of_python(typed: Any) -> None:
     code, out, err = typed("1/0", "undefined_name", "f)", "'after'")
     assert all(name in err for name in ("ZeroDivisionError", "SyntaxError"))
+    assert "Traceback" not in err
     assert "unknown name 'undefined_name'" in err
     assert (code, out) == (0, "'after'\n")
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_bytes_that_are_no_text_are_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], errors: str
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(b"X\n\xff\n"), encoding="utf-8", errors=errors)
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert main([]) == 2
+    told = "derive: expected utf-8 text to evaluate, found bytes that are none\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_mistyped_name_is_offered_the_nearest(typed: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from derive.cli import main
+from derive.cli import main, script
 from derive.commands.output import encodable, write_json
 from derive.notation.errors import DeriveError
 
@@ -129,6 +129,25 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr("derive.commands.ask.run", stop)
     assert main(["ask", "fsdp", "B/X"]) == 2
     assert capsys.readouterr() == ("", "derive: interrupted\n")
+
+
+def test_no_exception_is_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raised: list[Exception] = [MemoryError(), ValueError("a\nb")]
+
+    def fail(_: object) -> None:
+        raise raised[0]
+
+    monkeypatch.setattr("derive.commands.ask.run", fail)
+    assert main(["ask", "fsdp", "B/X"]) == 2
+    assert "more memory is needed" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["derive", "ask", "fsdp", "B/X"])
+    raised.pop(0)
+    assert script() == 2
+    out, err = capsys.readouterr()
+    assert not out and err.count("\n") == 1
+    assert err.startswith("derive: a fault of derive's own: ValueError in test_streams.py")
 
 
 # A process that was started in the background ignores the signal unless it is told not to.

@@ -134,7 +134,7 @@ def test_a_name_that_is_none_is_refused(text: str, error: type[DeriveError], tol
     ("changes", "told"),
     [
         ({"overlp": "serial"}, "unknown assumption .*did you mean overlap"),
-        ({"qqq": 1}, f"known: {', '.join([*CHOICES, 'corrections'])}"),
+        ({"qqq": 1}, f"known: {', '.join(sorted([*CHOICES, 'corrections']))}"),
         ({"overlap": "seril"}, "overlap: expected one of concurrent, serial, .*mean serial"),
         ({"form": "q"}, "form: expected one of large-n, exact, found 'q'$"),
         ({"corrections": {"zigzg"}}, "unknown correction .*did you mean zigzag"),

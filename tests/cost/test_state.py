@@ -12,6 +12,8 @@ from derive.cost.block import Block
 from derive.cost.passes import program
 from derive.cost.strategies import STRATEGIES, layer
 from derive.notation import symbols as v
+from derive.notation.quantity import Quantity
+from derive.solve.threshold import threshold
 
 SIZES = {"X": 2, "Y": 3, "Z": 4}
 SHARDED = [s for s in STRATEGIES.values() if s.block is not None]
@@ -119,3 +121,16 @@ def test_reading_weights_says_nothing_of_state() -> None:
 def test_every_strategy_is_counted_here() -> None:
     by_hand = {"cross_pod", "pipeline", "weight_reads"}
     assert {s.name for s in SHARDED} | by_hand == set(STRATEGIES)
+
+
+@pytest.mark.parametrize(("precision", "bytes_"), [("bf16", (16, 18)), ("fp8", (14, 17))])
+def test_the_whole_state_is_told_beside_the_state_that_is_counted(
+    precision: str, bytes_: tuple[int, ...]
+) -> None:
+    bound = threshold(STRATEGIES["fsdp"], v.P, precision=precision)
+    notes = bound.on(N=16, M_hbm=80_000_000_000).notes
+    for size, note in zip(bytes_, notes, strict=True):
+        most = Quantity(sp.Rational(16 * 80 * 10**9, size), v.unit_of_symbol(v.P), bound="<=")
+        told = most.printed()
+        assert note.endswith(f" {size} bytes per parameter: P <= {told}")
+    assert not threshold(STRATEGIES["fsdp"], v.P, precision="any").on(N=1, M_hbm=1, s_P=1).notes

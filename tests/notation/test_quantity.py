@@ -202,3 +202,18 @@ def test_a_rounded_quantity_keeps_its_unit_and_its_origin() -> None:
     most = replace(size, bound="<=")
     assert round(most).value == 1644 and round(most).bound == "<="
     assert math.ceil(most).value == 1645 and math.ceil(most).bound == ""
+
+
+def test_a_number_may_stand_on_the_left() -> None:
+    assert (3 * number("0.1")).value == Fraction(3, 10)
+    assert (1 / number(4)).value == Fraction(1, 4)
+    assert (2 + number(1)).value == 3 and (2 - number(5)).value == -3
+    assert (1 / LINK).unit == second / byte
+
+
+@pytest.mark.parametrize(
+    "act", [lambda q: X * q, lambda q: q * X, lambda q: None + q, lambda q: q / 0]
+)
+def test_what_is_no_number_beside_a_quantity_is_told(act) -> None:
+    with pytest.raises(DeriveError):
+        act(number(2))

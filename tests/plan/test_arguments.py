@@ -28,7 +28,7 @@ SIXTEEN = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, 8)
 
 @pytest.mark.parametrize("top", [-1, True, 1.5, "3", None])
 def test_a_number_of_plans_that_is_none(top):
-    with pytest.raises(DeriveError, match=rf"^top: expected a whole number from 0, found {top}$"):
+    with pytest.raises(DeriveError, match=rf"^top: expected a whole number from 0, found {top!r}$"):
         search(asked(), top=top)
 
 

@@ -241,3 +241,32 @@ def test_a_bound_at_the_best_split_is_of_a_mesh_that_can_be(width: int, holds: b
     assert least_load(max(1.0, most * 0.999)) <= 1 or not holds
     assert least_load(max(1.0, most * 1.001)) > 1
     assert any("less than 1" in note for note in answer.notes) == (width < 2 * 2550)
+
+
+HSDP = layer("In[B_XZ, D_Y] . W_in[D_XZ, F_Y] . W_out[F_Y, D_XZ] -> Out[B_XZ, D_Y]")
+
+
+@pytest.mark.parametrize("symbol", [v.X, v.Y])
+def test_a_mesh_axis_that_is_held_leaves_two_to_balance(symbol: sp.Symbol) -> None:
+    best = optimum(HSDP, symbol, fixed=v.Z)
+    assert best == optimum(HSDP, symbol, fixed="Z") == optimum(HSDP, symbol, fixed=[v.Z])
+    assert best.fixed == (v.Z,) and best.under(best.assumptions) == best
+    first, second = (load.xreplace({symbol: best.at}) for load in best.split.loads)
+    assert sp.powsimp(sp.powdenest(first / second, force=True), force=True) == 1
+    product = optimum(HSDP, v.X, fixed=v.Z).at * optimum(HSDP, v.Y, fixed=v.Z).at * v.Z
+    assert sp.simplify(product / v.N) == 1
+
+
+@pytest.mark.parametrize(
+    ("fixed", "told"),
+    [
+        ((), r"two can be: fixed=\[Z\]"),
+        (v.X, "found X"),
+        (v.S, r"expected mesh axes of layer \(X, Y, Z\), found S"),
+        ("W", "found W"),
+        (v.Y, "no best X"),
+    ],
+)
+def test_what_cannot_be_held_is_told(fixed: object, told: str) -> None:
+    with pytest.raises(DeriveError, match=told):
+        optimum(HSDP, v.X, fixed=fixed)  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import MappingProxyType
 
 import sympy as sp
 
@@ -30,25 +29,23 @@ FLOP_PER_MULTIPLY_ADD = 2
 ADAM_MOMENTS = 2
 ADAM_MOMENTS_BYTES = ADAM_MOMENTS * BYTES["fp32"]
 
-CORRECTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "largest_stage": "the fullest stage's parameters, embedding or head included, not P/(t p)",
-        "gradient_bytes": "gradients are kept and reduced in fp32, not in bf16",
-        "saved_tensors": "saved activations are counted from the shapes, not taken as 34 bytes",
-        "logits": "the last stage holds the logits and their gradient",
-        "working_set": "a recomputed layer's own activations are held while it is run again",
-        "attention_width": "attention computes over the width of its heads, not the model width",
-        "ring_tensor": "keys and values are split over the tensor group before the ring",
-        "recompute_collectives": "recomputation repeats the collectives of the forward pass",
-        "bubble": "the bubble is filled by the other stages, which have no head",
-        "gradient_window": "gradient traffic hides under the last backward and next forward pass",
-        "two_level": "gradients are reduced inside nodes first, then across them",
-        "zigzag": "a causal sequence is balanced only when cut into 2c equal pieces",
-        "any_chunk": "no least chunk for the ring, since its exposed part is priced",
-        "exact_parameters": "parameters are counted from the shapes, and the chip is read as it is",
-        "wide_grid": "divisors of the layers as stages, more context ranks, micro-batches up to 4",
-    }
-)
+CORRECTIONS: Mapping[str, str] = {
+    "largest_stage": "the fullest stage's parameters, embedding or head included, not P/(t p)",
+    "gradient_bytes": "gradients are kept and reduced in fp32, not in bf16",
+    "saved_tensors": "saved activations are counted from the shapes, not taken as 34 bytes",
+    "logits": "the last stage holds the logits and their gradient",
+    "working_set": "a recomputed layer's own activations are held while it is run again",
+    "attention_width": "attention computes over the width of its heads, not the model width",
+    "ring_tensor": "keys and values are split over the tensor group before the ring",
+    "recompute_collectives": "recomputation repeats the collectives of the forward pass",
+    "bubble": "the bubble is filled by the other stages, which have no head",
+    "gradient_window": "gradient traffic hides under the last backward and next forward pass",
+    "two_level": "gradients are reduced inside nodes first, then across them",
+    "zigzag": "a causal sequence is balanced only when cut into 2c equal pieces",
+    "any_chunk": "no least chunk for the ring, since its exposed part is priced",
+    "exact_parameters": "parameters are counted from the shapes, and the chip is read as it is",
+    "wide_grid": "divisors of the layers as stages, more context ranks, micro-batches up to 4",
+}
 
 # The choices of every assumption but the corrections, each with the phrase that an answer prints.
 PHRASES: Mapping[str, Mapping[object, str]] = {
@@ -122,7 +119,9 @@ class Assumptions:
         for name in CHOICES:
             value = getattr(self, name)
             if not isinstance(value, (str, bool)) or value not in CHOICES[name]:
-                raise DeriveError(_refusal(name, value))
+                choices = [str(choice) for choice in CHOICES[name]]
+                told = f"expected one of {', '.join(choices)}, found {quoted(value)}"
+                raise DeriveError(f"{name}: {told}; {meant(value, choices)}".rstrip("; "))
         for correction in sorted(self.corrections, key=str):
             if correction not in CORRECTIONS:
                 raise unknown("correction", correction, CORRECTIONS)
@@ -237,7 +236,7 @@ class Assumptions:
 
 DEFAULT = Assumptions()
 NOTEBOOK = Assumptions(corrections=frozenset())
-SETS: Mapping[str, Assumptions] = MappingProxyType({"notebook": NOTEBOOK, "default": DEFAULT})
+SETS: Mapping[str, Assumptions] = {"notebook": NOTEBOOK, "default": DEFAULT}
 
 
 def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
@@ -291,9 +290,3 @@ def as_assumptions(value: object) -> Assumptions:
         what = 'layer or step assumptions such as "notebook"'
         raise DeriveError(f"expected {what}, found {quoted(value)}")
     return value
-
-
-def _refusal(name: str, value: object) -> str:
-    choices = ", ".join(str(c) for c in CHOICES[name])
-    hint = meant(value, [str(c) for c in CHOICES[name]])
-    return f"{name}: expected one of {choices}, found {quoted(value)}; {hint}".rstrip("; ")

@@ -21,10 +21,10 @@ The kinds of line:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -51,25 +51,23 @@ class Function:
     statistics: int = 0
 
 
-FUNCTIONS: Mapping[str, Function] = MappingProxyType(
-    {
-        function.name: function
-        for function in (
-            Function("+", 2),
-            Function("*", 2, needs=(0, 1)),
-            Function("relu", 1, needs_result=True),
-            Function("gelu", 1, needs=(0,)),
-            Function("silu", 1, needs=(0,)),
-            Function("silu*", 2, needs=(0, 1), also=(0,)),
-            Function("gelu*", 2, needs=(0, 1), also=(0,)),
-            Function("norm", 1, needs=(0,), along=True),
-            Function("softmax", 1, needs_result=True, along=True, statistics=1),
-            Function("view", 1),
-            Function("route", 1),
-            Function("combine", 1),
-        )
-    }
-)
+FUNCTIONS: Mapping[str, Function] = {
+    function.name: function
+    for function in (
+        Function("+", 2),
+        Function("*", 2, needs=(0, 1)),
+        Function("relu", 1, needs_result=True),
+        Function("gelu", 1, needs=(0,)),
+        Function("silu", 1, needs=(0,)),
+        Function("silu*", 2, needs=(0, 1), also=(0,)),
+        Function("gelu*", 2, needs=(0, 1), also=(0,)),
+        Function("norm", 1, needs=(0,), along=True),
+        Function("softmax", 1, needs_result=True, along=True, statistics=1),
+        Function("view", 1),
+        Function("route", 1),
+        Function("combine", 1),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -106,6 +104,30 @@ class FunctionLine:
 
 
 Line = ProductLine | FunctionLine
+
+
+class Marks(NamedTuple):
+    """How a block is written: a tensor, its name alone, a remark, a function, and the signs."""
+
+    tensor: Callable[[Tensor], str]
+    name: Callable[[str], str]
+    word: Callable[[str], str]
+    call: Callable[[str, str], str]
+    dot: str
+    star: str
+    arrow: str
+    at: str
+    route: str
+
+
+PLAIN = Marks(
+    str, str, " ({})".format, "{}({})".format, " . ", " * ", " -> ", " @ ", " => "
+)  # fmt: skip
+TEX = Marks(
+    lambda tensor: tensor.latex, latex_name,
+    r"\ \text{{({})}}".format, r"\operatorname{{{}}}({})".format,
+    r" \cdot ", r" \ast ", r" \to ", r" \mathbin{@} ", r" \Rightarrow ",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,78 +208,50 @@ class Block:
         return next((state for state in self.states if state.name == name), self[name])
 
     def __repr__(self) -> str:
-        return "; ".join(self._statements(str, " . ", " * ", " -> ", " @ ", " => "))
+        return "; ".join(self._statements(PLAIN))
 
     @property
     def latex(self) -> str:
         """The block as TeX; a hidden tensor is shown where it is not what would be inferred."""
-        marks = (r" \cdot ", r" \ast ", r" \to ", r" \mathbin{@} ", r" \Rightarrow ")
-        return r" ;\; ".join(self._statements(lambda t: t.latex, *marks, hide=True))
+        return r" ;\; ".join(self._statements(TEX))
 
-    def _statements(
-        self,
-        shown: object,
-        dot: str,
-        star: str,
-        arrow: str,
-        at: str,
-        route: str,
-        hide: bool = False,
-    ) -> list[str]:
+    def _statements(self, marks: Marks) -> list[str]:
         """The lines as text, a chain of products as one."""
-        assert callable(shown)
         seen: set[str] = set()
         statements: list[str] = []
+        goes_on = False
 
         def mention(name: str) -> str:
             if name in seen:
-                return latex_name(name) if hide else name
+                return marks.name(name)
             seen.add(name)
-            return str(shown(self[name]))
+            return marks.tensor(self[name])
 
-        def mark(word: str) -> str:
-            return rf"\ \text{{({word})}}" if hide else f" ({word})"
-
-        before: Line | None = None
-        for line in self.lines:
+        for line, after in zip(self.lines, (*self.lines[1:], None), strict=True):
+            result = self[line.result]
+            arrow = marks.arrow + marks.tensor(result)
             if isinstance(line, ProductLine):
-                follows = isinstance(before, ProductLine) and line.left == before.result
-                head = statements.pop() if follows else mention(line.left)
-                head += (at if line.share == 0 else dot) + star.join(map(mention, line.rights))
-                seen.add(line.result)
-                result = self[line.result]
-                last = line.result == self.lines[-1].result or not self._continues(line)
+                head = statements.pop() if goes_on else mention(line.left)
+                head += marks.at if line.share == 0 else marks.dot
+                head += marks.star.join(map(mention, line.rights))
+                goes_on = isinstance(after, ProductLine) and after.left == line.result
                 inferred = inferred_result(self[line.left], self[line.rights[0]], line.result)
-                if not hide or last or result != inferred:
-                    head += arrow + str(shown(result))
-                statements.append(head + (mark("causal") if 0 < line.share < 1 else ""))
+                hidden = marks is TEX and goes_on and result == inferred
+                said = marks.word("causal") if 0 < line.share < 1 else ""
+                statements.append(head + ("" if hidden else arrow) + said)
             else:
-                names = list(map(mention, line.operands))
-                seen.add(line.result)
-                result = shown(self[line.result])
-                name = line.function
-                if name in ("route", "combine"):
-                    text = f"{names[0]}{route}{result}"
-                elif name == "view":
-                    text = f"{names[0]}{arrow}{result}"
-                elif name in ("+", "*"):
-                    text = f"{names[0]} + {names[1]}" if name == "+" else star.join(names)
-                    text += f"{arrow}{result}"
-                else:
-                    word = name.removesuffix("*")
-                    inner = (
-                        rf"\operatorname{{{word}}}({names[0]})" if hide else f"{word}({names[0]})"
-                    )
-                    text = star.join([inner, *names[1:]]) + f"{arrow}{result}"
-                statements.append(text + (mark("fused") if line.fused else ""))
-            before = line
+                first, *more = map(mention, line.operands)
+                if line.function in ("route", "combine"):
+                    arrow = marks.route + marks.tensor(result)
+                elif line.function == "+":
+                    first = " + ".join([first, *more])
+                elif line.function != "view":
+                    word = line.function.removesuffix("*")
+                    first = marks.star.join([marks.call(word, first) if word else first, *more])
+                goes_on = False
+                statements.append(first + arrow + (marks.word("fused") if line.fused else ""))
+            seen.add(line.result)
         return statements
-
-    def _continues(self, line: ProductLine) -> bool:
-        """Whether the next line is a product of this one's result, in one chain."""
-        place = self.lines.index(line) + 1
-        after = self.lines[place] if place < len(self.lines) else None
-        return isinstance(after, ProductLine) and after.left == line.result
 
 
 def summed_dims(left: Tensor, right: Tensor, result: Tensor) -> tuple[str, ...]:
@@ -328,8 +322,3 @@ def check_names(block: Block) -> None:
             raise ShardingError(f"{name} would name two tensors: one is a factor of a gated result")
         if f"d{name}" in names:
             raise ShardingError(f"d{name} would name two tensors: one is the gradient of {name}")
-
-
-def with_layouts(block: Block, tensors: Iterable[Tensor]) -> Block:
-    """The block with its tensors in other layouts."""
-    return replace(block, tensors=tuple(tensors))

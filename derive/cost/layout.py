@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from derive.cost.block import Block, as_block, with_layouts
+from derive.cost.block import Block, as_block
 from derive.cost.reader import axis_names, dimensions
 from derive.cost.tensor import Tensor
 from derive.notation.errors import ShardingError, meant, quoted
@@ -82,11 +82,12 @@ def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
     rules = tuple(layout) if isinstance(layout, (tuple, list)) else rules_of(layout)
     for rule in rules:
         _check(rule, as_block(block))
-    tensors = [_laid_out(t, rules, t.name in block.parameters) for t in block.tensors]
+    tensors = tuple(_laid_out(t, rules, t.name in block.parameters) for t in block.tensors)
     states = [_laid_out(block.state_of(n), rules, True, state=True) for n in block.parameters]
     rings = tuple((rule.dim, rule.axis) for rule in rules if "ring" in rule.only)
     return replace(
-        with_layouts(block, tensors),
+        block,
+        tensors=tensors,
         rings=(*block.rings, *rings),
         states=tuple(state for state in states if state not in tensors),
     )

@@ -22,15 +22,11 @@ from derive.notation import symbols as v
 TAKEN = ("corrections", "form")
 LINKS = (v.W_tp, v.W_cp, v.W_dp, v.W_pp)
 # The corrections that choose the value of a constant.
-CHOOSING: Mapping[sp.Symbol, tuple[str, ...]] = MappingProxyType(
-    {v.e_g: ("gradient_bytes",), v.T_min: ("any_chunk",)}
-)
-FORMS: Mapping[str, str] = MappingProxyType(
-    {
-        "exact": "exact: (n-1)/n of a group of n is kept",
-        "large-n": "large-n: (n-1)/n of a group of n is taken as 1",
-    }
-)
+CHOOSING: Mapping[sp.Symbol, str] = {v.e_g: "gradient_bytes", v.T_min: "any_chunk"}
+FORMS: Mapping[str, str] = {
+    "exact": "exact: (n-1)/n of a group of n is kept",
+    "large-n": "large-n: (n-1)/n of a group of n is taken as 1",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,17 +61,13 @@ class Limit:
         """The corrections that are on and that the load, or a value in it, can rest on, each with
         a phrase. What a chip and a model give rests on `exact_parameters`."""
         model = step_model(assumptions)
-        defined = {v.find(term.name): term for term in model.definitions}
         named = {"exact_parameters", *(n for name in self.terms for n in model.term(name).rests_on)}
-        symbols = list(self.load(assumptions).free_symbols)
-        seen = set(symbols)
-        for symbol in symbols:  # grows by the symbols that define those before
-            named |= set(CHOOSING.get(symbol, ()))
-            if symbol in defined:
-                named |= set(defined[symbol].rests_on)
-                more = defined[symbol].expr.free_symbols - seen
-                symbols += more
-                seen |= more
+        symbols = self.load(assumptions).free_symbols
+        for term in reversed(model.definitions):  # each in terms of those before it
+            if v.find(term.name) in symbols:
+                named |= {*term.rests_on}
+                symbols |= term.expr.free_symbols
+        named |= {CHOOSING[symbol] for symbol in symbols & CHOOSING.keys()}
         return {name: text for name, text in assumptions.described().items() if name in named}
 
 
@@ -96,7 +88,6 @@ def _required(limit: Limit, assumptions: Assumptions) -> Requirement:
         definitions=tuple((v.find(term.name), term.expr) for term in model.definitions),
         held=LINKS,
         described=tuple(told.items()),
-        left_out=limit.left_out,
         idle=limit.idle,
         inside_node=limit.inside_node,
     )

@@ -51,9 +51,9 @@ class Requirement:
 
     `mesh` and `chips` are the mesh axes that the loads hold and their product. `definitions` give
     symbols in terms of those before them, from which values follow; of those `held`, which step,
-    it is not asked how they depend on another. `described` says what the loads rest on, `left_out`
-    what they leave out; `idle` what loads of zero mean. `inside_node` is the link that is taken to
-    be the one inside a node where the group that it belongs to is itself asked for.
+    it is not asked how they depend on another. `described` says what the loads rest on, `idle` what
+    loads of zero mean. `inside_node` is the link that is taken to be the one inside a node where
+    the group that it belongs to is itself asked for.
     """
 
     name: str
@@ -65,7 +65,6 @@ class Requirement:
     definitions: Given = ()
     held: tuple[sp.Symbol, ...] = ()
     described: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    left_out: str = ""
     idle: str = ""
     inside_node: sp.Symbol | None = None
 
@@ -88,7 +87,6 @@ class Requirement:
             tuple(dict([*self.definitions, *other.definitions]).items()),
             tuple(dict.fromkeys((*self.held, *other.held))),
             tuple(dict([*self.described, *other.described]).items()),
-            "; ".join(text for text in (self.left_out, other.left_out) if text),
         )
 
 
@@ -172,7 +170,6 @@ def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> T
 def compute_bound(strategy: Strategy, assumptions: Assumptions) -> Requirement:
     """That computation takes at least as long as communication: the loads that bind, those that
     another one implies left out; none where nothing is sent."""
-    assumptions.only(tuple(CHOICES), strategy.name)
     loads = []
     for cost in timed_passes(strategy, assumptions):
         together = [[(term, t.link) for term in t.terms] for t in cost.traffic]
@@ -181,31 +178,30 @@ def compute_bound(strategy: Strategy, assumptions: Assumptions) -> Requirement:
         for pairs in together:
             terms, links = zip(*pairs, strict=True)
             loads.append(Load(terms, links, (cost.name,)))
-    return Requirement(
-        strategy.name,
-        "computation takes at least as long as communication",
-        strongest(loads),
-        assumptions,
-        strategy.mesh,
-        strategy.chips,
-        described=tuple(strategy.stated(assumptions).items()),
-    )
+    claim = "computation takes at least as long as communication"
+    return _of_strategy(strategy, claim, strongest(loads), assumptions)
 
 
 def fits(strategy: Strategy, state: sp.Expr, assumptions: Assumptions) -> Requirement:
     """That the bytes of state of a chip, as `state` has them, fit in its memory."""
-    assumptions.only(tuple(CHOICES), strategy.name)
     expect_unit(state / v.M_hbm, one, v.unit_of_symbol, f"{strategy.name}, memory")
     load = (state / v.M_hbm).xreplace(assumptions.elements)
-    return Requirement(
-        strategy.name,
-        "weights and optimizer state of a chip fit in its memory",
-        (Load((load,), (CAPACITY,), ("every",)),),
-        assumptions,
-        strategy.mesh,
-        strategy.chips,
-        described=tuple(strategy.stated(assumptions, memory=True).items()),
-    )
+    loads = (Load((load,), (CAPACITY,), ("every",)),)
+    claim = "weights and optimizer state of a chip fit in its memory"
+    return _of_strategy(strategy, claim, loads, assumptions, memory=True)
+
+
+def _of_strategy(
+    strategy: Strategy,
+    claim: str,
+    loads: tuple[Load, ...],
+    assumptions: Assumptions,
+    memory: bool = False,
+) -> Requirement:
+    assumptions.only(tuple(CHOICES), strategy.name)
+    told = tuple(strategy.stated(assumptions, memory=memory).items())
+    mesh, chips = strategy.mesh, strategy.chips
+    return Requirement(strategy.name, claim, loads, assumptions, mesh, chips, described=told)
 
 
 def strongest(loads: Iterable[Load]) -> tuple[Load, ...]:

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 import sympy as sp
 
-from derive.cost.program import TRAVERSALS, Collective, Move, degree
+from derive.cost.program import TRAVERSALS, Move, degree
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, unknown
 
@@ -60,8 +60,12 @@ class Torus:
         rate = self.bandwidth if self.wrap else self.bandwidth / 2
         n = move.devices
         if move.collective == "all_to_all":
-            return {move.axis: move.array_bytes * _exchanged(n ** (1 / axes), n, exact) / rate}
-        return {move.axis: move.array_bytes * (_passed(move.collective, n, exact) / axes) / rate}
+            # A chunk of V/n^2 bytes goes to each device; on a ring the mean distance is
+            # floor(n^2/4)/n hops, and the two directions share the chunks that are half-way round.
+            along = n ** (1 / axes)
+            hops = sp.floor(along**2 / 4) / along if exact else along / 4
+            return {move.axis: move.array_bytes * (hops / n) / rate}
+        return {move.axis: _sent(move, exact) / axes / rate}
 
 
 @dataclass(frozen=True)
@@ -146,22 +150,11 @@ def seconds(move: Move, *, exact: bool = False, wrap: bool = True) -> sp.Expr:
     return time
 
 
-def _passed(collective: Collective, n: sp.Expr, exact: bool) -> sp.Expr:
-    return TRAVERSALS[collective] * ((n - 1) / n if exact else sp.S.One)
-
-
 def _sent(move: Move, exact: bool) -> sp.Expr:
     """The bytes that one device sends."""
     if exact:
         return move.sent_bytes
     return move.bytes / move.devices if move.collective == "all_to_all" else move.bytes
-
-
-def _exchanged(along: sp.Expr, n: sp.Expr, exact: bool) -> sp.Expr:
-    # A chunk of V/n^2 bytes goes to each device; on a ring the mean distance is floor(n^2/4)/n
-    # hops, and the two directions share the chunks that are half-way round.
-    hops = sp.floor(along**2 / 4) / along if exact else along / 4
-    return hops / n
 
 
 def _two_levels(mesh: tuple[str, ...], wrap: bool) -> TwoLevels:

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 import sympy as sp
 
 from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine, as_block
-from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements, pass_of
+from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements
 from derive.cost.rules import Operands, Pass, reshard, whole_name
 from derive.cost.tensor import Tensor
 from derive.notation.errors import unknown
@@ -82,13 +82,11 @@ def program(block: Block, keep: str = "activations", fused: bool = True) -> Prog
 
 
 def _cost(name: str, steps: Sequence[Operation], block: Block) -> PassCost:
-    return pass_of(name, _scheduled(steps, block), block.same_length)
-
-
-def passes(block: Block, keep: str = "activations") -> tuple[PassCost, PassCost]:
-    """The forward and the backward pass of a block (see `program`)."""
-    whole = program(block, keep)
-    return whole.forward, whole.backward
+    """The cost of a program, in which some dimensions of the block are as long as others."""
+    flops = sp.Add(*(step.flops for step in steps if isinstance(step, Multiplied)))
+    scheduled = _scheduled(steps, block)
+    moves = tuple(step.move for step in scheduled if isinstance(step, Moved))
+    return PassCost(name, flops.xreplace(block.same_length), moves, scheduled)
 
 
 def activations(block: Block) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 import sympy as sp
 
@@ -22,14 +22,7 @@ Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all",
 
 # How often the whole array passes over the wire for large n. What a ring or a switch makes of an
 # all-to-all belongs to the network.
-TRAVERSALS: dict[Collective, int] = {
-    "all_gather": 1,
-    "reduce_scatter": 1,
-    "all_reduce": 2,
-    "all_to_all": 1,
-    "send": 1,
-    "load": 1,
-}
+TRAVERSALS: dict[Collective, int] = {**dict.fromkeys(get_args(Collective), 1), "all_reduce": 2}
 
 
 def degree(axes: tuple[str, ...]) -> sp.Expr:
@@ -174,16 +167,6 @@ class PassCost:
         return self.told()
 
 
-def pass_of(
-    name: str, program: tuple[Operation, ...], same_length: Mapping[sp.Symbol, sp.Symbol]
-) -> PassCost:
-    """The cost of a program, in which some dimensions are as long as others."""
-    flops = sp.Add(*(step.flops for step in program if isinstance(step, Multiplied)))
-    flops = flops.xreplace(same_length)
-    moves = tuple(step.move for step in program if isinstance(step, Moved))
-    return PassCost(name, flops, moves, program)
-
-
 @dataclass(frozen=True, repr=False)
 class Saved:
     """What the forward pass leaves for the backward one: a tensor in the layout that is kept, or
@@ -199,5 +182,4 @@ class Saved:
         return f"statistics of {self.tensor.name}" if self.statistics else self.tensor.name
 
     def __repr__(self) -> str:
-        kind = "statistics of " if self.statistics else ""
-        return f"{kind}{self.tensor.name} {text(self.bytes)}"
+        return f"{self.name} {text(self.bytes)}"

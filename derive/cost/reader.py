@@ -99,12 +99,10 @@ class _Reader:
             place += 1
             share = sp.S.Zero if cursor.advance() == "@" else sp.S.One
             rights = [self.mention(cursor)]
-            while cursor.peek() == "*":
-                cursor.advance()
+            while cursor.passed("*"):
                 rights.append(self.mention(cursor))
             declared = None
-            if cursor.peek() == "->":
-                cursor.advance()
+            if cursor.passed("->"):
                 declared = cursor.result(self.tensors)
                 if cursor.flag("causal"):
                     share *= HALF
@@ -173,8 +171,7 @@ class _Reader:
         cursor.take("(")
         operands = [self.mention(cursor).name]
         cursor.take(")")
-        if cursor.peek() == "*":
-            cursor.advance()
+        if cursor.passed("*"):
             operands.append(self.mention(cursor).name)
             if f"{name}*" not in FUNCTIONS:
                 gates = ", ".join(n.removesuffix("*") for n in FUNCTIONS if n[-1] == "*" and n[1:])
@@ -239,14 +236,12 @@ class _Reader:
             names = [name for name in self.tensors if PARAMETER.match(name)]
         else:
             names = [parameters] if isinstance(parameters, str) else _names(parameters)
-            for name in names:
-                if name not in self.tensors:
-                    raise _unknown("parameter", name, self.tensors)
-        for name in names:
-            if name in self.results:
-                raise ShardingError(f"parameter {name} is made by a line; a parameter is given")
         read = Block(tuple(self.lines), tuple(self.tensors.values()), tuple(names))
         for name in names:
+            if name not in self.tensors:
+                raise _unknown("parameter", name, self.tensors)
+            if name in self.results:
+                raise ShardingError(f"parameter {name} is made by a line; a parameter is given")
             if name in read.looked_up:
                 raise ShardingError(f"parameter {name} is the rows of a look-up, which come in")
         check_names(read)
@@ -277,14 +272,20 @@ class _Cursor:
         self.at += 1
         return self.tokens[self.at - 1]
 
+    def passed(self, token: str) -> bool:
+        """Whether `token` comes next; it is read where it does."""
+        if self.peek() != token:
+            return False
+        self.at += 1
+        return True
+
     def told(self) -> str:
         token = self.peek()
         return "the end" if token is None else quoted(token)
 
     def take(self, expected: str) -> None:
-        if self.peek() != expected:
+        if not self.passed(expected):
             raise ShardingError(f"expected {expected!r} in a sharding, found {self.told()}")
-        self.at += 1
 
     def end(self) -> None:
         if self.peek() is not None:
@@ -351,9 +352,8 @@ class _Cursor:
                 raise ShardingError(f"{name}: dimension {dim} is written twice")
             dims.append(dim)
             layout.append(axes)
-            if self.peek() != ",":
+            if not self.passed(","):
                 break
-            self.take(",")
         self.take("]")
         tensor = Tensor(name, tuple(dims), tuple(layout))
         check_layout(tensor)

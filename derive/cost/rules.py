@@ -230,10 +230,8 @@ def reshard(tensor: Tensor, target: Layout, element: sp.Expr, critical: bool) ->
 
 def _excess(now: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The inner axes of `now` beyond what it shares with `wanted` from the outside."""
-    shared = 0
-    while shared < min(len(now), len(wanted)) and now[shared] == wanted[shared]:
-        shared += 1
-    return now[shared:]
+    shared = takewhile(lambda pair: pair[0] == pair[1], zip(now, wanted, strict=False))
+    return now[len(list(shared)) :]
 
 
 def _sliced(current: Tensor, wanted: Split) -> Sliced | None:
@@ -242,13 +240,9 @@ def _sliced(current: Tensor, wanted: Split) -> Sliced | None:
         have = split[dim]
         if have != axes[: len(have)] or have == axes:
             continue
-        free = []
-        for axis in axes[len(have) :]:
-            if axis in current.axes:
-                break
-            free.append(axis)
+        free = tuple(takewhile(lambda axis: axis not in current.axes, axes[len(have) :]))
         if free:
-            return Sliced(current, current.laid_out(split | {dim: have + tuple(free)}))
+            return Sliced(current, current.laid_out(split | {dim: have + free}))
     return None
 
 

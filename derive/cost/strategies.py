@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 
 import sympy as sp
@@ -50,7 +49,12 @@ class Strategy:
 
     def __post_init__(self) -> None:
         for cost in self.passes():
-            _check_units(self, cost)
+            where = f"{self.name}, {cost.name}"
+            if cost.flops != 0:
+                expect_unit(cost.flops, units.flop, v.unit_of_symbol, f"{where}, computation")
+            for move in cost.moves:
+                place = f"{where}, {move.collective} of {move.tensor}"
+                expect_unit(move.array_bytes, units.byte, v.unit_of_symbol, place)
         if self.state is not None:
             expect_unit(self.state, units.byte, v.unit_of_symbol, f"{self.name}: state")
 
@@ -61,11 +65,10 @@ class Strategy:
             return self.declared
         whole = program(laid_out, assumptions.keep)
         # Weights that an optimizer step left in pieces are gathered before the next forward pass.
-        update, forward = whole.update, whole.forward
         forward = replace(
-            forward,
-            moves=(*update.moves, *forward.moves),
-            program=(*update.program, *forward.program),
+            whole.forward,
+            moves=(*whole.update.moves, *whole.forward.moves),
+            program=(*whole.update.program, *whole.forward.program),
         )
         return forward, whole.backward
 
@@ -127,15 +130,6 @@ class Strategy:
         return f"$\\displaystyle {self.block.latex}$" if self.block is not None else None
 
 
-def _check_units(strategy: Strategy, cost: PassCost) -> None:
-    where = f"{strategy.name}, {cost.name}"
-    if cost.flops != 0:
-        expect_unit(cost.flops, units.flop, v.unit_of_symbol, f"{where}, computation")
-    for move in cost.moves:
-        place = f"{where}, {move.collective} of {move.tensor}"
-        expect_unit(move.array_bytes, units.byte, v.unit_of_symbol, place)
-
-
 def layer(
     notation: str | Block,
     layout: str = "",
@@ -174,46 +168,34 @@ def layer(
 def _pipeline() -> Strategy:
     # Per stage boundary: the whole batch's activations go to the next stage once forward, and
     # their gradients come back once. A stage computes L/Z layers meanwhile.
-    forward, backward = program(MLP).forward, program(MLP).backward
-    activations = v.e * v.B * v.D
-    return Strategy(
-        "pipeline",
-        "pipeline parallelism, per stage boundary",
-        None,
-        tuple(
-            PassCost(
-                cost.name,
-                cost.flops * v.L / v.Z,
-                (Move("send", tensor, ("Z",), activations, critical=True),),
-            )
-            for cost, tensor in ((forward, "Out"), (backward, "dOut"))
-        ),
-        v.Z,
-        v.s_P * v.P / v.Z,
+    whole = program(MLP)
+    passes = tuple(
+        PassCost(
+            cost.name,
+            cost.flops * v.L / v.Z,
+            (Move("send", tensor, ("Z",), v.e * v.B * v.D, critical=True),),
+        )
+        for cost, tensor in ((whole.forward, "Out"), (whole.backward, "dOut"))
     )
+    title = "pipeline parallelism, per stage boundary"
+    return Strategy("pipeline", title, None, passes, v.Z, v.s_P * v.P / v.Z)
 
 
 def _cross_pod() -> Strategy:
     # Inside a slice the layer is spread over N chips in any way that splits the weights evenly;
     # each chip all-reduces the gradients of its own share with its peers in the other slices.
-    forward, backward = program(MLP).forward, program(MLP).backward
+    whole, chips = program(MLP), v.S * v.N
     gradient = v.e_g * v.D * v.F / v.N
     moves = tuple(
         Move("all_reduce", tensor, ("S",), gradient, critical=False)
         for tensor in ("dW_out", "dW_in")
     )
-    chips = v.S * v.N
-    return Strategy(
-        "cross_pod",
-        "data parallelism across slices",
-        None,
-        (
-            PassCost("forward", forward.flops / chips, ()),
-            PassCost("backward", backward.flops / chips, moves),
-        ),
-        chips,
-        v.s_P * v.P / v.N,
+    passes = (
+        PassCost("forward", whole.forward.flops / chips, ()),
+        PassCost("backward", whole.backward.flops / chips, moves),
     )
+    title = "data parallelism across slices"
+    return Strategy("cross_pod", title, None, passes, chips, v.s_P * v.P / v.N)
 
 
 def _weight_reads() -> Strategy:
@@ -223,13 +205,9 @@ def _weight_reads() -> Strategy:
         Move("load", tensor.name, (), v.e * size, critical=True)
         for tensor, size in whole.parameters
     )
-    return Strategy(
-        "weight_reads",
-        "weights read from the chip's own memory",
-        None,
-        (PassCost("forward", whole.forward.flops, loads),),
-        sp.Integer(1),
-    )
+    passes = (PassCost("forward", whole.forward.flops, loads),)
+    title = "weights read from the chip's own memory"
+    return Strategy("weight_reads", title, None, passes, sp.S.One)
 
 
 data_parallel = layer(MLP, "B:X", name="data_parallel", title="data parallelism", source="SB5")
@@ -275,18 +253,14 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 """Every strategy of this file, by name, in the order in which they are declared."""
 
 
-@lru_cache(maxsize=1)
-def _spellings() -> dict[str, str]:
-    return {name.replace("_", ""): name for name in STRATEGIES}
-
-
 @guarded
 def strategy(name: str) -> Strategy:
     """The strategy called `name`; hyphens and capitals do not matter. Raises UnknownName."""
-    key = name.lower().replace("-", "").replace("_", "")
-    if key not in _spellings():
-        raise unknown("strategy", name, STRATEGIES)
-    return STRATEGIES[_spellings()[key]]
+    letters = name.lower().replace("-", "").replace("_", "")
+    for known, one in STRATEGIES.items():
+        if known.replace("_", "") == letters:
+            return one
+    raise unknown("strategy", name, STRATEGIES)
 
 
 def as_strategy(value: object) -> Strategy:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from derive.cost.block import Block
+from derive.cost.passes import program
+from derive.cost.program import PassCost
 from derive.notation.symbols import B, D, E, F, H, K, T, X, Y, e, e_g
 
 AG, RS, AR, A2A = "all_gather", "reduce_scatter", "all_reduce", "all_to_all"
@@ -232,6 +235,12 @@ TO_MULTIPLY: dict[tuple[str, str], tuple[Kinds, str]] = {
     ("D", "D"): ((), "partial"),
     ("D", "F"): (((AG, "In"),), "F"),
 }
+
+
+def passes(block: Block, keep: str = "activations") -> tuple[PassCost, PassCost]:
+    """The forward and the backward pass of a block."""
+    whole = program(block, keep)
+    return whole.forward, whole.backward
 
 
 def by_rule(on_in: str, on_w: str, on_out: str) -> Kinds:

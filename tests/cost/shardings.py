@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from math import prod
 from typing import Any
 
 from hypothesis import strategies as st
 
-from derive.cost.block import Block, gated, with_layouts
+from derive.cost.block import Block, gated
 from derive.cost.layout import KINDS
 from derive.cost.reader import block
 from derive.cost.transformer import BLOCKS
@@ -104,7 +105,7 @@ def typed(draw: st.DrawFn) -> Block:
             if dim is not None:
                 split[dim] = (*split.get(dim, ()), axis)
         laid_out.append(tensor.laid_out(split))
-    return with_layouts(read, laid_out)
+    return replace(read, tensors=tuple(laid_out))
 
 
 @st.composite

@@ -56,17 +56,17 @@ def required(
 
 
 def test_two_requirements_are_both_in_their_order_over_the_larger_mesh() -> None:
-    one = required("a", v.X, definitions=((v.F, v.D), (v.G, v.D)), held=(v.F,), left_out="p")
-    other = required("b", v.Y, definitions=((v.F, v.B), (v.K, v.B)), held=(v.K, v.F), left_out="q")
+    one = required("a", v.X, definitions=((v.F, v.D), (v.G, v.D)), held=(v.F,))
+    other = required("b", v.Y, definitions=((v.F, v.B), (v.K, v.B)), held=(v.K, v.F))
     wide = required("c", v.X, v.Y)
     both = one & other
     assert (both.name, both.claim) == ("a and b", "a holds, and b holds")
     assert both.loads == (*one.loads, *other.loads)
     assert (both.mesh, both.chips) == (one.mesh, one.chips)  # of equal ones that of the first
     assert both.definitions == ((v.F, v.B), (v.G, v.D), (v.K, v.B))  # the later one holds
-    assert both.held == (v.F, v.K) and both.left_out == "p; q"
+    assert both.held == (v.F, v.K)
     for pair in (one & wide, wide & one):
-        assert (pair.mesh, pair.chips) == (wide.mesh, v.X * v.Y) and pair.left_out == "p"
+        assert (pair.mesh, pair.chips) == (wide.mesh, v.X * v.Y)
     with pytest.raises(DeriveError, match="a and d rest on other assumptions"):
         _ = one & required("d", v.X, under=assume(form="exact"))
 

@@ -11,6 +11,7 @@ import pytest
 import sympy as sp
 from comparison import compare
 from expected_moves import ROWS, Row
+from expected_moves import passes as both_passes
 from simulator import SimulationError
 
 from derive.cost import block as block_module
@@ -61,7 +62,7 @@ def by_hand() -> None:
 
 def hand_worked(row: Row) -> None:
     """One of them."""
-    both = passes.passes(block(row.text), row.keep)
+    both = both_passes(block(row.text), row.keep)
     for cost, expected in zip(both, (row.forward, row.backward), strict=True):
         moved = Counter((m.collective, m.tensor, m.axis, m.bytes) for m in cost.moves)
         assert moved == Counter(expected), row.text
@@ -481,11 +482,11 @@ def test_an_axis_on_two_summed_dimensions(text: str, monkeypatch: pytest.MonkeyP
     """Leaving it on one of them computes the same with other moves: only the table tells."""
     row = next(row for row in ROWS if row.text == text)
     compare(text, MESH)
-    by_the_rules = passes.passes(block(text))
+    by_the_rules = both_passes(block(text))
     summed_dimension_kept(monkeypatch)
     passes.program.cache_clear()
     compare(text, MESH)
-    assert passes.passes(block(text)) != by_the_rules
+    assert both_passes(block(text)) != by_the_rules
     with pytest.raises(AssertionError):
         hand_worked(row)
 

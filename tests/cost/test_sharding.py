@@ -7,14 +7,14 @@ from itertools import product as every
 
 import pytest
 import sympy as sp
-from expected_moves import ROWS, Expected, Row, by_rule
+from expected_moves import ROWS, Expected, Row, by_rule, passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shardings import layouts, shardings
 
 from derive.cost.block import Block, gated
 from derive.cost.layout import spread
-from derive.cost.passes import KEEP, passes, program
+from derive.cost.passes import KEEP, program
 from derive.cost.program import Move, Multiplied, PassCost
 from derive.cost.reader import block
 from derive.cost.stage import LAYOUT, laid_out

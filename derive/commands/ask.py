@@ -27,7 +27,7 @@ from derive.solve.feasible import LARGEST, Candidate, Feasible, feasible
 from derive.solve.links import suited
 from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
-from derive.solve.question import STATE, question
+from derive.solve.question import STATE, axes_held, question
 from derive.solve.threshold import Threshold, threshold
 from derive.solve.values import Giver, whole
 
@@ -104,7 +104,7 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
     try:
         # First over the links that the chip has, so that a refusal speaks of those.
         what = question(asked.expr)
-        fixed = what.axes_given(asked.subject, asked.values)
+        fixed = axes_held(asked.subject, what, (), asked.values)
         under = suited(asked.subject, what, asked.assumptions, asked.givers, asked.values)
         threshold(asked.subject, asked.expr, under, fixed=fixed)
         general = threshold(asked.subject, asked.expr, asked.assumptions, fixed=fixed)

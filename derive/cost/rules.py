@@ -93,11 +93,7 @@ class Pass:
 
     def fetch(self, wanted: Tensor) -> Tensor:
         """Bring a tensor to a layout from the held one that needs least, and hold what comes."""
-        element, critical = self.element(wanted), self.waits_for(wanted)
-        routes = [
-            (reshard(tensor, wanted.layout, element, critical), tensor)
-            for tensor in self.held[wanted.name]
-        ]
+        routes = [(self._route(tensor, wanted), tensor) for tensor in self.held[wanted.name]]
         route, source = min(routes, key=lambda one: _moved_axes(one[0]))
         if source in self.given:
             self.fetched[source] = None
@@ -108,8 +104,7 @@ class Pass:
 
     def reshard(self, local: Tensor, result: Tensor) -> None:
         """Rule 5: bring what was made to the layout of its declaration, and hold it."""
-        critical = self.waits_for(result)
-        self.program.extend(reshard(local, result.layout, self.element(result), critical))
+        self.program.extend(self._route(local, result))
         self.held[result.name] = [result]
 
     def finish(self, local: Tensor, partial: tuple[str, ...], result: Tensor) -> None:
@@ -135,8 +130,10 @@ class Pass:
                 partial = tuple(axis for axis in partial if axis not in group)
         if partial:
             self.program.append(moved("all_reduce", current, current, partial, element, critical))
-        self.program.extend(reshard(current, result.layout, element, critical))
-        self.held[result.name] = [result]
+        self.reshard(current, result)
+
+    def _route(self, tensor: Tensor, wanted: Tensor) -> list[Operation]:
+        return reshard(tensor, wanted.layout, self.element(wanted), self.waits_for(wanted))
 
     def element(self, tensor: Tensor) -> sp.Symbol:
         """The bytes of an element of a tensor."""

@@ -44,7 +44,6 @@ class Strategy:
     declared: tuple[PassCost, ...]
     chips: sp.Expr
     state: sp.Expr | None = None
-    source: str = "SB5"
     gate: Block | None = None
 
     def __post_init__(self) -> None:
@@ -136,7 +135,6 @@ def layer(
     *,
     name: str = "layer",
     title: str = "a sharding",
-    source: str = "",
     parameters: Collection[str] | None = None,
 ) -> Strategy:
     """The strategy that a block is, spread by a line of layout or as it is typed:
@@ -162,7 +160,7 @@ def layer(
     gate = gated(MLP) if plain is MLP else None
     if gate is not None and layout:
         gate = spread(gate, layout)
-    return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, source, gate)
+    return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, gate)
 
 
 def _pipeline() -> Strategy:
@@ -210,14 +208,10 @@ def _weight_reads() -> Strategy:
     return Strategy("weight_reads", title, None, passes, sp.S.One)
 
 
-data_parallel = layer(MLP, "B:X", name="data_parallel", title="data parallelism", source="SB5")
-fsdp = layer(MLP, "B:X D:X", name="fsdp", title="FSDP (ZeRO-3)", source="SB5")
-tensor_parallel = layer(
-    MLP, "F:Y D:Y", name="tensor_parallel", title="tensor parallelism", source="SB5"
-)
-fsdp_tensor = layer(
-    MLP, "B:X F:Y D:Y D:X", name="fsdp_tensor", title="FSDP + tensor parallelism", source="SB5"
-)
+data_parallel = layer(MLP, "B:X", name="data_parallel", title="data parallelism")
+fsdp = layer(MLP, "B:X D:X", name="fsdp", title="FSDP (ZeRO-3)")
+tensor_parallel = layer(MLP, "F:Y D:Y", name="tensor_parallel", title="tensor parallelism")
+fsdp_tensor = layer(MLP, "B:X F:Y D:Y D:X", name="fsdp_tensor", title="FSDP + tensor parallelism")
 sequence_parallel = layer(
     MLP, "B:X F:Y B:Y", name="sequence_parallel", title="tensor + sequence parallelism"
 )

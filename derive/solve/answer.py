@@ -106,11 +106,6 @@ class Bounded:
         """The same under other assumptions."""
         raise NotImplementedError
 
-    @property
-    def held(self) -> Question:
-        """The question that decides what the mesh is given by."""
-        return self.question
-
     def filled(self, givers: Iterable[Giver], values: Mapping[str, object]) -> Filled:
         """The values that were given, with what the closed form needs besides."""
         # Of a ratio the symbol above the line is not known, but nothing hangs on it.
@@ -289,8 +284,7 @@ class Answer:
         """Whether the numbers follow from the definitions of a training step."""
         return self.threshold is not None and bool(self.threshold.requirement.definitions)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_latex_(self) -> str | None:
         if not self.sides:

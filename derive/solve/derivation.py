@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
 
 import sympy as sp
 
@@ -35,19 +34,17 @@ from derive.solve.proof import (
 from derive.solve.question import Fixed, Subject
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
-TIMES: Mapping[str, sp.Symbol] = MappingProxyType(
-    {"X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm}
-)
-VERBS: Mapping[str, str] = MappingProxyType(
-    {
-        "all_gather": "all-gathers",
-        "reduce_scatter": "reduce-scatters",
-        "all_reduce": "all-reduces",
-        "all_to_all": "exchanges by all-to-all",
-        "send": "sends",
-        "load": "loads",
-    }
-)
+TIMES: Mapping[str, sp.Symbol] = {
+    "X": v.T_X, "Y": v.T_Y, "Z": v.T_Z, "S": v.T_S, "hbm": v.T_hbm,
+}  # fmt: skip
+VERBS: Mapping[str, str] = {
+    "all_gather": "all-gathers",
+    "reduce_scatter": "reduce-scatters",
+    "all_reduce": "all-reduces",
+    "all_to_all": "exchanges by all-to-all",
+    "send": "sends",
+    "load": "loads",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,8 +89,7 @@ class Step:
     def __str__(self) -> str:
         return f"{self.words}:\n    {self.text}"
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex}$"

@@ -163,8 +163,7 @@ def feasible(
     asked = question(v.M_X if splits == "torus" else need.mesh[0])
     under = suited(subject, asked, need.assumptions, givers, {**rest, "N": chips})
     before = need.assumptions
-    if under != before:
-        need = requirement(subject, None, under)
+    need = requirement(subject, None, under)
     chosen = [v.N, *need.mesh, *(TORUS_AXES.values() if splits == "torus" else ())]
     if given := [symbol.name for symbol in chosen if symbol.name in rest]:
         raise DeriveError(f"feasible {splits} chooses {given[0]}; leave out {given[0]}")

@@ -22,7 +22,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.printed import shown
 from derive.solve.question import STATE, Question, Subject
-from derive.solve.values import Giver, Values, given_facts, typed_values
+from derive.solve.values import Giver, Values, given_facts, last_of, typed_values
 
 
 def suited(
@@ -39,13 +39,12 @@ def suited(
     """
     if not isinstance(subject, Strategy) or asked.symbols & STATE or not needs_network(subject):
         return assumptions
-    chip = _chip(givers)
-    typed = typed_values(values)
+    chip, typed = last_of(Chip, givers), typed_values(values)
+    known = {**given_facts(givers, assumptions), **typed}
     name = assumptions.network
     if name == "chip":
-        name = _of_chip(chip, subject, asked, {**given_facts(givers, assumptions), **typed})
+        name = _of_chip(chip, subject, asked, known)
     _check_links(name, assumptions.network, chip, typed)
-    known = {**given_facts(givers, assumptions), **typed}
     if name == "two-level" and (outside := _innermost(subject, known)) is not None:
         axis, degree = outside
         raise DeriveError(
@@ -72,7 +71,7 @@ def link_notes(
 ) -> list[str]:
     """What is to be said of the links of an answer: a rate that looks like that of both ways, and
     that the chips given do not fit a node."""
-    chip, typed = _chip(givers), typed_values(values)
+    chip, typed = last_of(Chip, givers), typed_values(values)
     notes = []
     if chip is not None and v.W_node in typed and chip.has("scaleup"):
         own = chip.quantity("scaleup")
@@ -101,10 +100,6 @@ def other_networks(
     for name, choice in NETWORKS.items():
         if choice.beside:
             yield replace(assumptions, network=name), choice.beside.format(**told)
-
-
-def _chip(givers: Iterable[Giver]) -> Chip | None:
-    return next((giver for giver in givers if isinstance(giver, Chip)), None)
 
 
 def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Values) -> str:

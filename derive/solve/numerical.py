@@ -49,14 +49,12 @@ def numerical(
     NotClosedForm where the condition crosses no bound in the range searched."""
     what = question(asked)
     given_values = {s.name: quantity for s, quantity in typed_values(values or {}).items()}
-    held = (*axes_held(subject, fixed), *what.axes_given(subject, given_values))
-    axes_fixed = tuple(dict.fromkeys(held))
+    axes_fixed = axes_held(subject, what, fixed, given_values)
     need = requirement(subject, what, assumptions, axes_fixed, **changes)
     before = need.assumptions
     under = suited(subject, what, before, givers, given_values)
     notes = link_notes(before, under, givers, given_values)
-    if under != before:
-        need = requirement(subject, what, under, axes_fixed)
+    need = requirement(subject, what, under, axes_fixed)
     given, free = mesh_in_terms_of_chips(need, what, axes_fixed)
     trial = sp.Dummy("q", positive=True)
     asked_for = {what.main: trial / what.rest}

@@ -179,18 +179,13 @@ class Optimum(Bounded):
     def __str__(self) -> str:
         return f"{self.symbol} = {tex.text(self.at)} ({' and '.join(self.passes)} pass)"
 
-    @property
-    def held(self) -> Question:
-        return _AT_CHIPS
-
     def under(self, assumptions: Assumptions) -> Optimum:
         """The same under other assumptions."""
         return optimum(self.subject, self.symbol, assumptions, fixed=self.fixed)
 
     def suited(self, *givers: Giver, **values: object) -> Optimum:
         """The same on the network that the chip has; raises DeriveError where degrees are given."""
-        every = _AT_CHIPS.axes_given(self.subject, values)
-        if given := [axis for axis in every if axis not in self.fixed]:
+        if given := axes_held(self.subject, _AT_CHIPS, self.fixed, values)[len(self.fixed) :]:
             told = f"the best {self.symbol} is chosen in a mesh of N chips"
             raise DeriveError(f"{told}; leave out {given[0]}")
         return super().suited(*givers, **values)
@@ -234,7 +229,7 @@ def optimum(
     The sum is proved to have a minimum there by its second derivative. Raises NotClosedForm where
     there is no single readable optimum.
     """
-    what, axes = question(symbol), axes_held(subject, fixed)
+    what, axes = question(symbol), axes_held(subject, _AT_CHIPS, fixed)
     need = requirement(subject, None, assumptions, axes, **changes)
     if symbol not in need.mesh or symbol in axes:
         choice = ", ".join(str(axis) for axis in need.mesh if axis not in axes) or "none"

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from types import MappingProxyType
 from typing import Protocol
 
 import sympy as sp
@@ -31,10 +30,8 @@ DIGITS = 50
 SPLITS = (1e-6, 1e6)  # where the best value of a free axis is looked for
 MARGINS = (sp.Rational(1, 1000), sp.Rational(1, 3))
 # A share is below 1, and a model has more parameters than its vocabulary.
-SCALES: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
-    {v.epsilon: sp.Rational(1, 20), v.P: sp.Integer(10**4)}
-)
-ALPHA: Mapping[sp.Symbol, sp.Expr] = MappingProxyType({v.alpha: v.C / v.W})
+SCALES: Mapping[sp.Symbol, sp.Expr] = {v.epsilon: sp.Rational(1, 20), v.P: sp.Integer(10**4)}
+ALPHA: Mapping[sp.Symbol, sp.Expr] = {v.alpha: v.C / v.W}
 Claims = tuple[sp.Rel, ...]
 Numbers = dict[sp.Symbol, sp.Expr]
 

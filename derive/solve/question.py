@@ -50,14 +50,6 @@ class Question:
             total = total * unit ** int(power)
         return total
 
-    def axes_given(self, subject: Subject, names: Iterable[str]) -> tuple[sp.Symbol, ...]:
-        """The mesh axes among the names of what is given, which are held rather than chosen for the
-        best; of what fits in memory none beside the chips N, from which it follows alone."""
-        names = set(names)
-        through_chips = v.N.name in names and self.symbols & STATE
-        mesh = () if isinstance(subject, Limit) or through_chips else subject.mesh
-        return tuple(s for s in mesh if s.name in names and s not in self.symbols)
-
 
 def question(expr: object) -> Question:
     """Read a question; raises DeriveError where it is no symbol or ratio of declared symbols."""
@@ -111,17 +103,24 @@ def requirement(
     return compute_bound(strategy, under)
 
 
-def axes_held(subject: Subject, fixed: Fixed) -> tuple[sp.Symbol, ...]:
-    """The mesh axes that are named, one or several, as symbols or by name; raises DeriveError for
-    one that the strategy does not have."""
-    several = (fixed,) if isinstance(fixed, (sp.Symbol, str)) else tuple(fixed)
-    axes = tuple(v.find(axis) if isinstance(axis, str) else axis for axis in several)
+def axes_held(
+    subject: Subject, asked: Question, fixed: Fixed = (), names: Iterable[str] = ()
+) -> tuple[sp.Symbol, ...]:
+    """The mesh axes that are held rather than chosen for the best: those `fixed`, one or several,
+    as symbols or by name, and those among the names of what is given; of what fits in memory none
+    of these beside the chips N, from which it follows alone. Raises DeriveError for a fixed one
+    that the strategy does not have."""
+    several = (fixed,) if isinstance(fixed, (sp.Symbol, str)) else fixed
+    axes = [v.find(axis) if isinstance(axis, str) else axis for axis in several]
+    mesh = subject.mesh if isinstance(subject, (Strategy, Requirement)) else None
     for axis in axes:
-        if isinstance(subject, (Strategy, Requirement)) and axis not in subject.mesh:
-            mesh = ", ".join(str(one) for one in subject.mesh) or "none"
-            told = f"expected mesh axes of {subject.name} ({mesh})"
+        if mesh is not None and axis not in mesh:
+            told = f"expected mesh axes of {subject.name} ({', '.join(map(str, mesh)) or 'none'})"
             raise DeriveError(f"fixed: {told}, found {written(axis)}")
-    return axes
+    given = {*names}
+    if v.N.name not in given or not asked.symbols & STATE:
+        axes += [s for s in mesh or () if s.name in given and s not in asked.symbols]
+    return tuple(dict.fromkeys(axes))
 
 
 def _strategy(value: object) -> Strategy:

@@ -88,8 +88,7 @@ class Threshold(Bounded):
 
     def suited(self, *givers: Giver, **values: object) -> Threshold:
         """The same with the mesh axes held that are given, on the network that the chip has."""
-        given = self.question.axes_given(self.subject, values)
-        fixed = tuple(dict.fromkeys((*self.fixed, *given)))
+        fixed = axes_held(self.subject, self.question, self.fixed, values)
         here = replace(self, fixed=fixed).under(self.assumptions) if fixed != self.fixed else self
         return super(Threshold, here).suited(*givers, **values)
 
@@ -261,7 +260,7 @@ def threshold(
     does not involve what is asked.
     """
     what = question(asked)
-    axes = axes_held(subject, fixed)
+    axes = axes_held(subject, what, fixed)
     need = requirement(subject, what, assumptions, axes, **changes)
     if isinstance(subject, Limit):
         what = _defined(need, what)
@@ -309,10 +308,8 @@ def _bounded_by(
     mesh = _mesh_at(tightest, state, what)
     strict = {r.lhs for r in provided if isinstance(r, sp.StrictLessThan)}
     kept = [r for r in provided if isinstance(r, sp.StrictLessThan) or r.lhs not in strict]
-    conditions = tuple(dict.fromkeys(kept))
-    bounded = Threshold(
-        what, tightest, need, subject, state, splits, fixed, mesh, provided=conditions
-    )
+    once = tuple(dict.fromkeys(kept))
+    bounded = Threshold(what, tightest, need, subject, state, splits, fixed, mesh, provided=once)
     if need.definitions:
         # The direction is that of a positive coefficient: with a negative one there is no bound.
         try:
@@ -359,10 +356,8 @@ def _without_implied(bounds: list[Bound]) -> tuple[Bound, ...]:
 
 
 def _implies(strong: Bound, weak: Bound) -> bool:
-    if strong.direction != weak.direction:
-        return False
     ratio = strong.expr / weak.expr
-    if not isinstance(ratio, sp.Rational):
+    if strong.direction != weak.direction or not isinstance(ratio, sp.Rational):
         return False
     return bool(ratio >= 1 if strong.direction == ">=" else ratio <= 1)
 

@@ -3,7 +3,7 @@ caller's own by name, with what follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -14,9 +14,10 @@ import sympy as sp
 from derive.cost.assumptions import CHOICES, Assumptions
 from derive.cost.load import Requirement
 from derive.cost.network import TORUS_AXES
-from derive.facts import Chip, Model
+from derive.facts import Chip, Fact, Model
 from derive.notation import digits, tex
 from derive.notation import symbols as v
+from derive.notation.arguments import whole_number
 from derive.notation.errors import DeriveError, UnitError, quoted
 from derive.notation.printed import shown
 from derive.notation.quantity import (
@@ -72,9 +73,7 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
     known = given_facts(every, need.assumptions)
     typed = typed_values(values)
     if need.definitions:
-        chips = [giver for giver in every if isinstance(giver, Chip)]
-        models = [giver for giver in every if isinstance(giver, Model)]
-        known |= facts_of(_last(models), _last(chips), need.assumptions)
+        known |= facts_of(last_of(Model, every), last_of(Chip, every), need.assumptions)
     else:
         _check_assumed(typed, need.assumptions)
     check_values(typed, COUNTS if need.definitions else ())
@@ -148,10 +147,7 @@ def whole(value: object, symbol: sp.Symbol, called: str, most: int) -> int:
         raise
     except DeriveError:
         exact = sp.nan
-    if not exact.is_Integer or exact > most:
-        told = f"expected a whole number from 1 to {most:,}"
-        raise DeriveError(f"{called}: {told}, found {exact if exact.is_finite else quoted(value)}")
-    return int(exact)
+    return whole_number(called, exact if exact.is_finite else value, 1, most)
 
 
 # What the facts say of a step.
@@ -163,14 +159,21 @@ def facts_of(
     if chip is not None:
         bindings = chip.bindings(assumptions.precision)
         known |= {s: q for s, q in bindings.items() if s in SETTABLE}
-        if fabric_of(chip) == "torus":
-            known |= _pod(chip)
-        if "exact_parameters" not in assumptions:
-            known |= _rounded_chip(chip, assumptions.precision)
+        if fabric_of(chip) == "torus":  # a pod takes the place of a node, a torus axis of a link
+            known[v.W_node] = chip.quantity("ici_axis").named("W_node")
+            if chip.has("pod_chips"):
+                known[v.n_node] = chip.quantity("pod_chips").named("n_node")
+        overridden = {change.key for change in chip.overrides}
+        for fact, rounded in _of_notebook(chip.facts, assumptions):
+            key = fact.key
+            speaks = not key.precision or key.name == assumptions.precision
+            if speaks and key.symbol in SETTABLE and key.name not in overridden:
+                known[key.symbol] = rounded
     if model is not None:
         known |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
-        if "exact_parameters" not in assumptions:
-            known |= _rounded_parameters(model)
+        for fact, rounded in _of_notebook(model.facts, assumptions):
+            if fact.key.name == "published_parameters":
+                known[v.P] = rounded.named("P")
         known[v.n_V] = number(model.tables, name="n_V", owner=model.name)
         known[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
     for symbol, value in assumptions.constants.items():
@@ -182,16 +185,6 @@ def facts_of(
 def fabric_of(chip: Chip) -> str:
     """What joins the chips of a step: a torus where the chip has its links, else switches."""
     return "torus" if chip.has("ici_axis") and not chip.has("scaleup") else "switch"
-
-
-def _pod(chip: Chip) -> Values:
-    """A pod in the place of a node: its chips, and the rate at which a chip sends round a ring over
-    one torus axis, both ways at once."""
-    pod = chip.quantity("pod_chips").named("n_node") if chip.has("pod_chips") else None
-    return {
-        v.W_node: chip.quantity("ici_axis").named("W_node"),
-        **({v.n_node: pod} if pod is not None else {}),
-    }
 
 
 def check_values(
@@ -262,33 +255,19 @@ def _check_together(values: Values, need: Requirement) -> None:
             raise DeriveError(f"{told}: more than the chips; leave out {symbol}")
 
 
-def _rounded_chip(chip: Chip, precision: str) -> dict[sp.Symbol, Quantity]:
-    """The readings of the notebook, which its assumptions fix whatever the chip's profile, unless
-    the caller has overridden the fact by name."""
-    overridden = {change.key for change in chip.overrides}
-    return {
-        fact.key.symbol: fact.quantity(reading)
-        for fact in chip.facts
-        for reading in fact.readings
-        if reading.source == SOURCE_OF_NOTEBOOK
-        and fact.key.symbol in SETTABLE
-        and fact.key.name not in overridden
-        and (not fact.key.precision or fact.key.name == precision)
-    }
+def _of_notebook(
+    facts: Iterable[Fact], assumptions: Assumptions
+) -> Iterator[tuple[Fact, Quantity]]:
+    """The readings of the notebook, which its assumptions fix whatever the chip's profile."""
+    for fact in facts if "exact_parameters" not in assumptions else ():
+        for reading in fact.readings:
+            if reading.source == SOURCE_OF_NOTEBOOK:
+                yield fact, fact.quantity(reading)
 
 
-def _rounded_parameters(model: Model) -> dict[sp.Symbol, Quantity]:
-    """The notebook's own count of parameters, where it has one."""
-    for fact in model.facts:
-        if fact.key.name == "published_parameters":
-            for reading in fact.readings:
-                if reading.source == SOURCE_OF_NOTEBOOK:
-                    return {v.P: fact.quantity(reading).named("P")}
-    return {}
-
-
-def _last(givers: list[Kind]) -> Kind | None:
-    return givers[-1] if givers else None
+def last_of(kind: type[Kind], givers: Iterable[Giver]) -> Kind | None:
+    """The last chip, or model, of what is given: its facts take the place of those before it."""
+    return next((giver for giver in reversed([*givers]) if isinstance(giver, kind)), None)
 
 
 # What follows from values.

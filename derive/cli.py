@@ -61,16 +61,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 0
     except OSError as error:
         output.discard()
-        output.complain(f"derive: {_told(error)}")
+        # Where no file is named, it is the output that the system refused to write.
+        what = "the output cannot be written" if error.filename is None else quoted(error.filename)
+        output.complain(f"derive: {what}: {error.strerror or type(error).__name__}")
     return 2
-
-
-def _told(error: OSError) -> str:
-    """What the system refused: to write the output (where no file is named), or a file."""
-    reason = error.strerror or type(error).__name__
-    if error.filename is None:
-        return f"the output cannot be written: {reason}"
-    return f"{quoted(error.filename)}: {reason}"
 
 
 def _answered(options: Namespace) -> int:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 import sympy as sp
@@ -263,11 +264,8 @@ def inferred_result(left: Tensor, right: Tensor, name: str) -> Tensor:
     """The result of a product that declares none: dimensions in the order in which they come,
     those with which both operands begin kept as batch dimensions, each sharded as it is and each
     axis once."""
-    leading = []
-    for one, other in zip(left.dims, right.dims, strict=False):
-        if one != other:
-            break
-        leading.append(one)
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(left.dims, right.dims, strict=False))
+    leading = [dim for dim, _ in alike]
     summed = {d for d in left.dims if d in right.dims and d not in leading}
     dims = [d for d in dict.fromkeys((*left.dims, *right.dims)) if d not in summed]
     used: set[str] = set()

@@ -173,10 +173,12 @@ def feasible(
     if splits == "torus":
         serial = requirement(subject, None, assume(need.assumptions, overlap="serial"))
         added = [_AtCut(load, need, bound) for load in serial.loads]
-    candidates = [
-        _candidate(chips, cut, added if cut.shared else alone)
-        for cut in _splits(need, chips, splits, shape)
-    ]
+    candidates = []
+    for cut in _splits(need, chips, splits, shape):
+        here = added if cut.shared else alone
+        loads = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in here)
+        taken = prod(degree for _, degree in cut.degrees)
+        candidates.append(Candidate(cut.degrees, cut.torus_axes, taken, chips - taken, loads))
     used = frozenset().union(*(cut.used for cut in alone))
     notes = Filled(bound, (), used).idle(rest, deciding(subject, asked, before, under))
     ordered = sorted(candidates, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
@@ -275,12 +277,6 @@ class _AtCut:
     def at(self, cut: Cut) -> sp.Rational:
         named = {v.find(name): sp.Rational(n) for name, n in (*cut.degrees, *cut.torus_axes)}
         return sp.Add(*(term.xreplace({**self.axes, **named}) for term in self.terms))
-
-
-def _candidate(chips: int, cut: Cut, loads: list[_AtCut]) -> Candidate:
-    here = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in loads)
-    used = prod(degree for _, degree in cut.degrees)
-    return Candidate(cut.degrees, cut.torus_axes, used, chips - used, here)
 
 
 # From a real-valued degree or size to one that exists: powers of two, and whole multiples.

@@ -134,23 +134,19 @@ def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr 
 def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> None:
     fact, bandwidth = NETWORKS[name][:2]
     who = chip.name if chip is not None else "the network"
-    for symbol in (v.W, v.W_node):
-        if symbol not in typed or symbol == bandwidth:
-            continue
-        if symbol == v.W and name != "torus":
-            lacks = f"{who} has no torus" if chip and not chip.has("ici_axis") else f"not of {name}"
-            raise DeriveError(
-                f"W is the bandwidth of a torus axis, both ways added: {lacks}; set {bandwidth}, "
-                "which is one-way"
-            )
-        if symbol == v.W_node and name == "torus":
-            raise DeriveError(
-                f"W_node is the one-way link into the switches of a node, and {who} is taken as a "
-                "torus: set W, bidirectional per axis, or choose the network node"
-            )
-    if chosen == "chip" or chip is None or chip.has(fact) or bandwidth in typed:
-        return
-    if name == "torus" and v.alpha in typed:
+    if v.W in typed and name != "torus":
+        lacks = f"{who} has no torus" if chip and not chip.has("ici_axis") else f"not of {name}"
+        raise DeriveError(
+            f"W is the bandwidth of a torus axis, both ways added: {lacks}; set {bandwidth}, "
+            "which is one-way"
+        )
+    if v.W_node in typed and name == "torus":
+        raise DeriveError(
+            f"W_node is the one-way link into the switches of a node, and {who} is taken as a "
+            "torus: set W, bidirectional per axis, or choose the network node"
+        )
+    rate_given = bandwidth in typed or (name == "torus" and v.alpha in typed)
+    if chosen == "chip" or chip is None or chip.has(fact) or rate_given:
         return
     works = [other for other, choice in NETWORKS.items() if chip.has(choice.fact)]
     hint = f"the network {' or '.join(works[:2])} works" if works else f"set {bandwidth}"

@@ -18,18 +18,12 @@ from derive.notation.text import text
 
 def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]:
     """`expr` as {power: coefficient} in `symbol`; raises NotClosedForm where it is no such sum."""
-    terms = _read(expr, symbol)
-    if terms is None:
-        # Shares (n-1)/n of the exact collectives hold the symbol inside a factor: multiply out.
-        terms = _read(sp.expand(expr), symbol)
+    # Shares (n-1)/n of the exact collectives hold the symbol inside a factor: multiplied out.
+    terms = _read(expr, symbol) or _read(sp.expand(expr), symbol)
     if terms is None:
         raise NotClosedForm(f"{text(expr)} is no sum of powers of {text(symbol)}")
-    return {power: _factored(c) for power, c in terms.items() if c != 0}
-
-
-def _factored(coefficient: sp.Expr) -> sp.Expr:
-    """A sum with its common factors taken out, so that its roots are roots of each factor."""
-    return sp.factor_terms(coefficient) if coefficient.is_Add else coefficient
+    # Common factors are taken out of a sum, so that its roots are roots of each factor.
+    return {p: sp.factor_terms(c) if c.is_Add else c for p, c in terms.items() if c != 0}
 
 
 def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr] | None:
@@ -114,9 +108,7 @@ def turned(expr: sp.Expr) -> sp.Expr:
     ]
     if not sums:
         return expr
-    factor, base, power = max(sums, key=lambda one: sum(_negative(t) for t in one[1].args))
+    factor, base, power = max(
+        sums, key=lambda one: sum(bool(t.as_coeff_Mul()[0].is_negative) for t in one[1].args)
+    )
     return -number * (rest / factor) * (-base) ** power
-
-
-def _negative(term: sp.Expr) -> bool:
-    return bool(term.as_coeff_Mul()[0].is_negative)

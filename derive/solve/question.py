@@ -156,17 +156,17 @@ def mesh_in_terms_of_chips(
     NotClosedForm where more than one would be free."""
     if v.N in need.chips.free_symbols or need.chips == 1 or asked.symbols & STATE:
         return (), None
-    mesh = need.mesh
-    kept = [axis for axis in mesh if axis in asked.symbols or axis in set(fixed)]
+    mesh, chips_asked = need.mesh, v.N in asked.symbols
+    held = {*fixed} & {*mesh}
+    kept = [axis for axis in mesh if axis in asked.symbols or axis in held]
     others = [axis for axis in mesh if axis not in kept]
-    through_chips = v.N in asked.symbols or bool(set(fixed) & set(mesh)) or asked.expr in mesh
     if not others:
-        if v.N in asked.symbols and len(mesh) == 1:
+        if chips_asked and len(mesh) == 1:
             raise DeriveError(f"{need.name}: N is {mesh[0]}, which is held; ask for B")
-        return (((v.N, need.chips),) if v.N in asked.symbols else ()), None
-    if len(mesh) == 1:
-        return (((mesh[0], v.N),) if v.N in asked.symbols else ()), None
-    if kept and not through_chips:
+        return (((v.N, need.chips),) if chips_asked else ()), None
+    # Without the chips what is left of the mesh follows from nothing.
+    through_chips = chips_asked or bool(held) or asked.expr in mesh
+    if not through_chips and (kept or len(mesh) == 1):
         return (), None
     if len(others) > 2:
         more = ", ".join(str(axis) for axis in others[2:])

@@ -101,9 +101,7 @@ class Threshold(Bounded):
         if (below := here._below_one(known)) is not None:
             axis, degree = below
             # Loads are convex in the logarithm of a split: the end nearest to the best is best.
-            at_end = threshold(
-                self.subject, self.question.expr, self.assumptions, fixed=(*here.fixed, axis)
-            )
+            at_end = replace(self, fixed=(*here.fixed, axis)).under(self.assumptions)
             one_way = number(1, v.unit_of_symbol(axis), axis.name, status="assumed")
             answer = at_end._on(givers, {**values, axis.name: one_way})
             why = f"the best split has {axis} = {shown(degree)}, and no mesh has less than 1"

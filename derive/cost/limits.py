@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 import sympy as sp
@@ -55,7 +54,24 @@ class Limit:
 
     def requirement(self, assumptions: Assumptions) -> Requirement:
         """That the load is at most 1, with what it rests on."""
-        return _required(self, assumptions.only(TAKEN, self.name))
+        model = step_model(assumptions.only(TAKEN, self.name))
+        told = {
+            "name": assumptions.name,
+            "form": FORMS[assumptions.form],
+            "left out": self.left_out,
+            **self.rests_on(assumptions),
+        }
+        return Requirement(
+            self.name,
+            self.claim,
+            (Load((self.load(assumptions),)),),
+            assumptions,
+            definitions=tuple((v.find(term.name), term.expr) for term in model.definitions),
+            held=LINKS,
+            described=tuple(told.items()),
+            idle=self.idle,
+            inside_node=self.inside_node,
+        )
 
     def rests_on(self, assumptions: Assumptions) -> dict[str, str]:
         """The corrections that are on and that the load, or a value in it, can rest on, each with
@@ -69,28 +85,6 @@ class Limit:
                 symbols |= term.expr.free_symbols
         named |= {CHOOSING[symbol] for symbol in symbols & CHOOSING.keys()}
         return {name: text for name, text in assumptions.described().items() if name in named}
-
-
-@lru_cache(maxsize=128)
-def _required(limit: Limit, assumptions: Assumptions) -> Requirement:
-    model = step_model(assumptions)
-    told = {
-        "name": assumptions.name,
-        "form": FORMS[assumptions.form],
-        "left out": limit.left_out,
-        **limit.rests_on(assumptions),
-    }
-    return Requirement(
-        limit.name,
-        limit.claim,
-        (Load((limit.load(assumptions),)),),
-        assumptions,
-        definitions=tuple((v.find(term.name), term.expr) for term in model.definitions),
-        held=LINKS,
-        described=tuple(told.items()),
-        idle=limit.idle,
-        inside_node=limit.inside_node,
-    )
 
 
 def _ring(assumptions: Assumptions) -> sp.Expr:

@@ -149,13 +149,11 @@ class _Backward(_LineByLine):
         self.makers = {line.result: line for line in block.lines}
         again = set(self._made_again()) if fused else set()
         held: dict[str, list[Tensor]] = {}
-        for names, kinds in (
-            (self.order, ("activations", "all")), (block.parameters, ("weights", "all"))
-        ):  # fmt: skip
-            for name in names:
-                if name not in again:
-                    kept = forward.held[name] if keep in kinds else [block[name]]
-                    held[name] = [tensor for tensor in kept if not self._passed_round(tensor)]
+        for name in (*self.order, *block.parameters):
+            if name not in again:
+                kind = "weights" if name in block.parameters else "activations"
+                kept = forward.held[name] if keep in (kind, "all") else [block[name]]
+                held[name] = [tensor for tensor in kept if not self._passed_round(tensor)]
         held |= {f"d{name}": [gradient(block[name])] for name in block.outputs}
         critical = {f"d{name}" for name in self.order}
         super().__init__(held, critical, {f"d{name}" for name in block.parameters})

@@ -110,19 +110,16 @@ class _Reader:
                 raise ShardingError(
                     "expected '-> Out[...]' at the end: the result must be declared"
                 )
-            left = self.product(left, rights, declared, share, hidden, place)
+            name = "Tmp" if hidden < 2 else f"Tmp{place}"
+            result = declared or inferred_result(left, rights[0], name)
+            self.product(left, rights, result, share)
+            left = result
         if cursor.peek() is not None:
             raise ShardingError(f"expected '.', '->' or the end, found {cursor.told()}")
 
     def product(
-        self,
-        left: Tensor,
-        rights: Sequence[Tensor],
-        declared: Tensor | None,
-        share: sp.Rational,
-        hidden: int,
-        place: int,
-    ) -> Tensor:
+        self, left: Tensor, rights: Sequence[Tensor], result: Tensor, share: sp.Rational
+    ) -> None:
         right = rights[0]
         for other in rights[1:]:
             if other.dims != right.dims:
@@ -130,8 +127,6 @@ class _Reader:
                     f"{right} * {other}: the matrices of a gated layer must have the same "
                     "dimensions"
                 )
-        name = "Tmp" if hidden < 2 else f"Tmp{place}"
-        result = declared or inferred_result(left, right, name)
         self.new(result)
         shared = [d for d in left.dims if d in right.dims]
         if not shared:
@@ -152,7 +147,6 @@ class _Reader:
         if not share:
             self.looked_up(left, summed)
         self.add(ProductLine(left.name, tuple(t.name for t in rights), result.name, share), result)
-        return result
 
     def looked_up(self, rows: Tensor, summed: tuple[str, ...]) -> None:
         """Raise ShardingError where these are no rows of a look-up: one-hot, from outside."""

@@ -251,9 +251,9 @@ class Answer:
         """The numbers with their formulas, and what they are provided on."""
         lines = []
         for side in self.sides:
-            by = f"  ({' and '.join(side.passes)} pass)" if side.passes else ""
+            of_passes = side.passes and CAPACITY not in side.where and side.direction != "="
+            by = f"  ({' and '.join(side.passes)} pass)" if of_passes else ""
             formula = side.quantity.formula
-            by = "" if CAPACITY in side.where or side.direction == "=" else by
             lines.append(f"{tex.text(self.asked)} {side.direction} {side.text} = {formula}{by}")
         for relation, quantity in self.provided:
             held = "holds" if holds(relation, quantity) else "does NOT hold"

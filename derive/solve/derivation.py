@@ -213,14 +213,11 @@ def _implied_steps(
 def _split_steps(given: Threshold) -> Iterator[Step]:
     for split in given.splits:
         free, name = split.symbol, given.requirement.name
-        why, there = (
-            ("The sum of the loads is least where its derivative is zero", "There the sum is")
-            if split.summed
-            else (
-                "The larger of the two loads is least where they are equal",
-                "There each of them is",
-            )
-        )
+        why = "The larger of the two loads is least where they are equal"
+        there = "There each of them is"
+        if split.summed:
+            why = "The sum of the loads is least where its derivative is zero"
+            there = "There the sum is"
         loads = tuple(load.xreplace(dict(ALPHA)) for load in split.loads)
         check = BestSplit(free, loads, split.summed)
         yield Step("split", why, _equal(free, split.at), check, name)

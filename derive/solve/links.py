@@ -95,8 +95,7 @@ def other_networks(
     known = {**given_facts(givers, assumptions), **typed_values(values)}
     if v.W_dcn not in known or v.n_node not in known:
         return
-    told = {s.name: known[s].printed() for s in (v.n_node, v.W_dcn)}
-    told["n_node"] = str(known[v.n_node].value)
+    told = {"n_node": known[v.n_node].value, "W_dcn": known[v.W_dcn].printed()}
     for name, choice in NETWORKS.items():
         if choice.beside:
             yield replace(assumptions, network=name), choice.beside.format(**told)

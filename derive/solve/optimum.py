@@ -180,7 +180,6 @@ class Optimum(Bounded):
         return f"{self.symbol} = {tex.text(self.at)} ({' and '.join(self.passes)} pass)"
 
     def under(self, assumptions: Assumptions) -> Optimum:
-        """The same under other assumptions."""
         return optimum(self.subject, self.symbol, assumptions, fixed=self.fixed)
 
     def suited(self, *givers: Giver, **values: object) -> Optimum:

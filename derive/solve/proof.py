@@ -241,7 +241,7 @@ class Separation:
                 _check_sides(trial, point, low, high, where)
             inside += 1
             if inside == POINTS:
-                return "on both sides"
+                break
         if inside == 0:
             raise ProofError(f"{where}: no point tried lies inside the bounds of {asked}")
         return "on both sides"

@@ -116,7 +116,6 @@ class Threshold(Bounded):
         return answer
 
     def under(self, assumptions: Assumptions) -> Threshold:
-        """The same under other assumptions."""
         return threshold(self.subject, self.question.expr, assumptions, fixed=self.fixed)
 
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:

@@ -151,11 +151,9 @@ def whole(value: object, symbol: sp.Symbol, called: str, most: int) -> int:
 
 
 # What the facts say of a step.
-def facts_of(
-    model: Model | None, chip: Chip | None, assumptions: Assumptions
-) -> dict[sp.Symbol, Quantity]:
+def facts_of(model: Model | None, chip: Chip | None, assumptions: Assumptions) -> Values:
     """What the step model needs of a chip and a model, and the constants of the assumptions."""
-    known: dict[sp.Symbol, Quantity] = {}
+    known: Values = {}
     if chip is not None:
         bindings = chip.bindings(assumptions.precision)
         known |= {s: q for s, q in bindings.items() if s in SETTABLE}
@@ -314,10 +312,10 @@ def filled(
             return True
         expr = defined.get(symbol)
         if expr is not None and asked in expr.free_symbols:
-            expr = expr.xreplace({asked: sp.S.One}) if symbol == need.inside_node else None
-            if expr is not None and not expr.free_symbols <= known.keys():
-                expr = None
-            inside.update({symbol} if expr is not None else ())
+            of_one = expr.xreplace({asked: sp.S.One})
+            taken = symbol == need.inside_node and of_one.free_symbols <= known.keys()
+            expr = of_one if taken else None
+            inside.update([symbol] if taken else ())
         if expr is None:
             missing.add(symbol)
             return False

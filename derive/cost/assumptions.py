@@ -85,6 +85,7 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
     },
 }
 CHOICES: Mapping[str, tuple[object, ...]] = {name: tuple(ways) for name, ways in PHRASES.items()}
+NAMES = (*CHOICES, "corrections")
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,8 +139,7 @@ class Assumptions:
     @property
     def changed(self) -> tuple[str, ...]:
         """The names of the assumptions that are not at their defaults."""
-        names = (*CHOICES, "corrections")
-        return tuple(n for n in names if getattr(self, n) != getattr(DEFAULT, n))
+        return tuple(n for n in NAMES if getattr(self, n) != getattr(DEFAULT, n))
 
     @property
     def exact(self) -> bool:
@@ -242,10 +242,9 @@ SETS: Mapping[str, Assumptions] = {"notebook": NOTEBOOK, "default": DEFAULT}
 def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
     """`base`, a value or the name of a set, with some assumptions changed; raises DeriveError for
     an unknown name or choice. `corrections` may be the name of a set, too."""
-    names = (*CHOICES, "corrections")
     for name in changes:
-        if name not in names:
-            raise unknown("assumption", name, names)
+        if name not in NAMES:
+            raise unknown("assumption", name, NAMES)
     if "corrections" in changes:
         wanted = changes["corrections"]
         if isinstance(wanted, str):

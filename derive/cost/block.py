@@ -228,7 +228,7 @@ class Block:
             seen.add(name)
             return marks.tensor(self[name])
 
-        for line, after in zip(self.lines, (*self.lines[1:], None), strict=True):
+        for line, after in zip(self.lines, (*self.lines[1:], None), strict=False):
             result = self[line.result]
             arrow = marks.arrow + marks.tensor(result)
             if isinstance(line, ProductLine):

@@ -77,7 +77,7 @@ def program(block: Block, keep: str = "activations", fused: bool = True) -> Prog
         _cost("forward", forward.program, block),
         _cost("backward", backward.program, block),
         _cost("update", update, block),
-        tuple(backward.saved()),
+        tuple(replace(s, bytes=s.bytes.xreplace(block.same_length)) for s in backward.saved()),
     )
 
 
@@ -213,10 +213,8 @@ class _Backward(_LineByLine):
         if count > 1:
             self.apply("+", parts, result)
 
-    def _terms(self, line: Line, name: str) -> list[Operands]:
+    def _terms(self, line: ProductLine, name: str) -> list[Operands]:
         """The products that a line contributes to the gradient of one of its operands."""
-        if not isinstance(line, ProductLine):
-            return []
         left = self.block[line.left]
         terms: list[Operands] = []
         for right, branch in zip(line.rights, line.branches, strict=True):
@@ -259,10 +257,6 @@ class _Backward(_LineByLine):
 
     def saved(self) -> Iterator[Saved]:
         """What the pass took from the forward one, in the order in which it was made."""
-        for one in self._saved():
-            yield replace(one, bytes=one.bytes.xreplace(self.block.same_length))
-
-    def _saved(self) -> Iterator[Saved]:
         own = {self.block[name] for name in self.block.parameters}
         for name in (*self.order, *self.block.parameters):
             for tensor in self.fetched:

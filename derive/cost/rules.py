@@ -98,8 +98,7 @@ class Pass:
         if source in self.given:
             self.fetched[source] = None
         self.program.extend(route)
-        arrived = [step.after for step in route if isinstance(step, Moved)]
-        self.held[wanted.name].extend(arrived)
+        self.held[wanted.name] += [step.after for step in route if isinstance(step, Moved)]
         return wanted
 
     def reshard(self, local: Tensor, result: Tensor) -> None:
@@ -175,17 +174,14 @@ def _roles(left: Tensor, right: Tensor, result: Tensor) -> Split:
 def _role(axis: str, left: Tensor, right: Tensor, result: Tensor) -> str | None:
     """The dimension of the local product that an axis splits, if any."""
     p, q = left.dim_of(axis), right.dim_of(axis)
-    summed = summed_dims(left, right, result)
     if p == q:
         return p
-    if p is None or q is None:
-        only = p or q
-        return None if only in summed else only
-    if p in summed:
-        return None if q in summed else q
-    if q in summed:
-        return p
-    return q if axis in result.axes_of(q) and axis not in result.axes_of(p) else p
+    summed = summed_dims(left, right, result)
+    kept = [dim for dim in (p, q) if dim is not None and dim not in summed]
+    if len(kept) < 2:
+        return kept[0] if kept else None
+    declared = [dim for dim in kept if axis in result.axes_of(dim)]
+    return (declared or kept)[0]
 
 
 # --- rule 5: slices (free), all-to-alls and all-gathers

@@ -152,14 +152,12 @@ def layer(
         plain = BLOCKS[notation]
     else:
         plain = block(notation, parameters)
-    laid_out = spread(plain, layout) if layout else plain
+    laid_out = spread(plain, layout or ())
     # Weights and optimizer state are split as the weights are; where they are not split alike, or
     # there are none, the layer says nothing of the whole model's state.
     splits = {degree(laid_out[parameter].axes) for parameter in laid_out.parameters}
     state = v.s_P * v.P / splits.pop() if len(splits) == 1 else None
-    gate = gated(MLP) if plain is MLP else None
-    if gate is not None and layout:
-        gate = spread(gate, layout)
+    gate = spread(gated(MLP), layout or ()) if plain is MLP else None
     return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, gate)
 
 

@@ -197,13 +197,12 @@ def _implied_steps(
     loads = {traffic.link: traffic.load for cost in binding for traffic in cost.traffic}
     for cost in timed_passes(strategy, given.assumptions):
         for traffic in cost.traffic if cost not in binding else ():
-            ratio = traffic.load / loads[traffic.link]
-            asks = "the same" if ratio == 1 else "less"
-            words = (
-                f"The {cost.name} pass asks {asks} over {_link(traffic.link)}; its share there is"
-            )
-            share = ratio * in_alpha(loads[traffic.link])
-            at_least: tuple[sp.Expr, ...] = (loads[traffic.link],)
+            binding_load = loads[traffic.link]
+            ratio = traffic.load / binding_load
+            asks = f"asks {'the same' if ratio == 1 else 'less'} over {_link(traffic.link)}"
+            words = f"The {cost.name} pass {asks}; its share there is"
+            share = ratio * in_alpha(binding_load)
+            at_least: tuple[sp.Expr, ...] = (binding_load,)
             if not isinstance(ratio, sp.Rational):  # sums: less term by term
                 share, at_least = traffic.load, ()
             check = replace(_times(cost, traffic, given.assumptions), at_least=at_least)

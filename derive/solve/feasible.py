@@ -202,9 +202,8 @@ def _splits(
     names = [axis.name for axis in need.mesh]
     if splits == "torus":
         if shape is None or prod(shape) != chips:
-            raise DeriveError(
-                f"torus: expected a shape whose sizes multiply to {chips}, found {shape}"
-            )
+            told = f"expected a shape whose sizes multiply to {chips}"
+            raise DeriveError(f"torus: {told}, found {shape}")
         yield from _torus(names, shape)
         return
     whole = (

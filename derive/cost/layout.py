@@ -122,8 +122,5 @@ def _check(rule: Rule, block: Block) -> None:
     having = [tensor for tensor in block.tensors if rule.dim in tensor.dims]
     parameters = block.parameters
     if not any(rule.holds_for(t, t.name in parameters, t.name in parameters) for t in having):
-        names = [tensor.name for tensor in having]
-        raise ShardingError(
-            f"layout {rule}: no tensor that it speaks of has the dimension {rule.dim}, which "
-            f"{', '.join(names)} have"
-        )
+        told = f"no tensor that it speaks of has the dimension {rule.dim}, which"
+        raise ShardingError(f"layout {rule}: {told} {', '.join(t.name for t in having)} have")

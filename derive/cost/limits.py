@@ -55,12 +55,6 @@ class Limit:
     def requirement(self, assumptions: Assumptions) -> Requirement:
         """That the load is at most 1, with what it rests on."""
         model = step_model(assumptions.only(TAKEN, self.name))
-        told = {
-            "name": assumptions.name,
-            "form": FORMS[assumptions.form],
-            "left out": self.left_out,
-            **self.rests_on(assumptions),
-        }
         return Requirement(
             self.name,
             self.claim,
@@ -68,7 +62,12 @@ class Limit:
             assumptions,
             definitions=tuple((v.find(term.name), term.expr) for term in model.definitions),
             held=LINKS,
-            described=tuple(told.items()),
+            described={
+                "name": assumptions.name,
+                "form": FORMS[assumptions.form],
+                "left out": self.left_out,
+                **self.rests_on(assumptions),
+            },
             idle=self.idle,
             inside_node=self.inside_node,
         )

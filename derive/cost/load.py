@@ -64,7 +64,7 @@ class Requirement:
     chips: sp.Expr = sp.S.One
     definitions: Given = ()
     held: tuple[sp.Symbol, ...] = ()
-    described: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    described: Mapping[str, str] = field(default_factory=dict, compare=False)
     idle: str = ""
     inside_node: sp.Symbol | None = None
 
@@ -86,7 +86,7 @@ class Requirement:
             larger.chips,
             tuple(dict([*self.definitions, *other.definitions]).items()),
             tuple(dict.fromkeys((*self.held, *other.held))),
-            tuple(dict([*self.described, *other.described]).items()),
+            {**self.described, **other.described},
         )
 
 
@@ -199,7 +199,7 @@ def _of_strategy(
     memory: bool = False,
 ) -> Requirement:
     assumptions.only(tuple(CHOICES), strategy.name)
-    told = tuple(strategy.stated(assumptions, memory=memory).items())
+    told = strategy.stated(assumptions, memory=memory)
     mesh, chips = strategy.mesh, strategy.chips
     return Requirement(strategy.name, claim, loads, assumptions, mesh, chips, described=told)
 

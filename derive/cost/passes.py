@@ -175,20 +175,16 @@ class _Backward(_LineByLine):
                 yield from (n for n in line.operands if isinstance(self.makers.get(n), ProductLine))
 
     def run(self) -> None:
-        left_over = dict.fromkeys(self.block.parameters)
+        lines, left_over = self.block.lines, dict.fromkeys(self.block.parameters)
+        first_use = {n: next(line for line in lines if n in line.operands) for n in left_over}
         for name in reversed(self.order):
             if name not in (*self.block.outputs, *self.block.looked_up):
                 self._gradient(name, gradient(self.block[name]))
-            for parameter in [n for n in left_over if self._used_first_with(name, n)]:
+            for parameter in [n for n in left_over if name in first_use[n].operands]:
                 del left_over[parameter]
                 self._gradient(parameter, gradient(self.block.state_of(parameter)))
         for parameter in left_over:  # no line uses them with an activation first
             self._gradient(parameter, gradient(self.block.state_of(parameter)))
-
-    def _used_first_with(self, name: str, parameter: str) -> bool:
-        """Whether the first line that uses a parameter uses the activation `name`, too."""
-        first = next(line for line in self.block.lines if parameter in line.operands)
-        return name in first.operands
 
     def _gradient(self, name: str, result: Tensor) -> None:
         """The gradient of a tensor: what each line that uses it contributes, added up."""

@@ -241,8 +241,8 @@ def evaluate(
         if axis.ndim != 1 or not (np.isfinite(axis) & (axis > 0)).all():
             raise DeriveError(f"{symbol}: expected a one-dimensional array of positive numbers")
         views[symbol] = axis.reshape([-1 if k == place else 1 for k in range(len(grid))])
-    exact = {s: fraction(x.value) for s, x in typed_values(given or {}).items()}
-    constants = {s: np.float64(as_float(x)) for s, x in exact.items()}
+    typed = typed_values(given or {})
+    constants = {s: np.float64(as_float(fraction(x.value))) for s, x in typed.items()}
     function = compiled((expr,), axes=tuple((s,) for s in views))
     for symbol in constants:
         if symbol in views or symbol not in function.arguments:

@@ -111,7 +111,7 @@ class Feasible:
             lines.append(f"  {mesh:<{width}} T_math/T_comms {c.ratio_text:>8}  {verdict}{idle}")
         lines.append(f"  {len(self.compute_bound)} of {len(self.candidates)} are compute-bound")
         lines += [f"  note: {note}" for note in self.notes]
-        return "\n".join([*lines, *assumption_lines(dict(self.requirement.described))])
+        return "\n".join([*lines, *assumption_lines(self.requirement.described)])
 
     __repr__ = __str__
 
@@ -129,8 +129,7 @@ class Feasible:
         ]
         lines = [f"| {' | '.join(row)} |" for row in (titles, ["--:"] * len(titles), *rows)]
         symbols = (*self.requirement.mesh, v.T_math, v.T_comms)
-        told = assumption_lines(dict(self.requirement.described))
-        return folded("\n".join(lines), symbols, told)
+        return folded("\n".join(lines), symbols, assumption_lines(self.requirement.described))
 
 
 def feasible(

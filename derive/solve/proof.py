@@ -93,10 +93,11 @@ class BestSplit:
         if not self.summed:
             first, second = (load.xreplace(at) for load in self.loads)
             return proved_equal(first, second, where)
-        rising, falling = _by_sign(sp.diff(sp.Add(*self.loads), self.free))
-        if not sp.diff(sp.Add(*self.loads), self.free, 2).xreplace(at).is_positive:
+        slope = sp.expand(sp.diff(sp.Add(*self.loads), self.free))
+        if not sp.diff(slope, self.free).xreplace(at).is_positive:
             raise ProofError(f"{where}: the second derivative is not positive")
-        return proved_equal(rising.xreplace(at), -falling.xreplace(at), where)
+        falling = sp.Add(*(t for t in sp.Add.make_args(slope) if t.could_extract_minus_sign()))
+        return proved_equal((slope - falling).xreplace(at), -falling.xreplace(at), where)
 
 
 @dataclass(frozen=True)
@@ -184,13 +185,6 @@ def _identical(left: sp.Expr, right: sp.Expr) -> bool:
     if sp.powsimp(sp.expand_power_base(left / right, force=True)) == 1:
         return True
     return bool(sp.expand(left - right) == 0 or sp.together(left - right) == 0)
-
-
-def _by_sign(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """The positive and the negative terms of a sum."""
-    terms = sp.Add.make_args(sp.expand(expr))
-    negative = [t for t in terms if t.could_extract_minus_sign()]
-    return sp.Add(*(t for t in terms if t not in negative)), sp.Add(*negative)
 
 
 def _value(expr: sp.Expr, point: Numbers) -> sp.Expr:

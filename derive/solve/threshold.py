@@ -146,9 +146,8 @@ class Threshold(Bounded):
             if any(s.direction == "<=" and s.quantity.value > node for s in answer.sides):
                 yield f"a node has {node} chips: the bound holds up to {self.symbol} = {node}"
 
-    def _elsewhere(self, givers: Iterable[Giver], values: Mapping[str, object]) -> Iterator[str]:
+    def _elsewhere(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Iterator[str]:
         """What holds on the other networks of a chip with nodes, one line each."""
-        givers = tuple(givers)
         for other, words in other_networks(self.assumptions, givers, values):
             try:
                 answer = self.under(other).on(*givers, **values)
@@ -263,7 +262,7 @@ def threshold(
         what = _defined(need, what)
     need = put_through(need, what)
     # Most assumptions leave most loads as they are: what is solved knows no more than those.
-    bare = replace(need, assumptions=DEFAULT, definitions=need.definitions[:1], described=())
+    bare = replace(need, assumptions=DEFAULT, definitions=need.definitions[:1], described={})
     return replace(_bounded_by(subject, bare, what, axes), requirement=need)
 
 

@@ -159,11 +159,8 @@ def sources(cited: Collection[str]) -> str:
     for source in facts.sources():
         if source.key in cited:
             title = f"[{source.title}]({source.address})" if source.address else source.title
-            dated = "" if source.dated == "undated" else f", {source.dated}"
-            lines.append(
-                f'- <a id="{anchor(source.key)}"></a>**{source.key}**: '
-                f"{title}, {source.publisher}{dated}."
-            )
+            start = f'- <a id="{anchor(source.key)}"></a>**{source.key}**'
+            lines.append(f"{start}: {title}, {source.issue}.")
     return "\n".join(lines) if lines else "Nothing is cited."
 
 

@@ -37,6 +37,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
+from itertools import islice
 
 from derive.book.literals import Literal, literal, ordinal, unhedged
 from derive.notation.digits import Exact, fixed, fraction, grouped, multiple
@@ -153,17 +154,12 @@ _ROUNDINGS: dict[str, Callable[[Fraction, Fraction], int]] = {
 
 
 def _comes_out(name: str) -> Callable[[Literal, Fraction], bool]:
+    """The rule that the value rounds to the literal; under `times` every digit is meant."""
+    comes_out, last = _ROUNDINGS[name], 1 if name.startswith("times") else None
+
     def rule(written: Literal, value: Fraction) -> bool:
-        comes_out = _ROUNDINGS[name]
-        return any(comes_out(value, s) * s == written.value for s in _steps(written))
-
-    return rule
-
-
-def _times(name: str) -> Callable[[Literal, Fraction], bool]:
-    def rule(written: Literal, value: Fraction) -> bool:
-        step = next(_steps(written))
-        return _ROUNDINGS[name](value, step) * step == written.value
+        steps = islice(_steps(written), last)
+        return any(comes_out(value, step) * step == written.value for step in steps)
 
     return rule
 
@@ -194,17 +190,13 @@ def _rank(written: Literal, value: Fraction) -> bool:
     return value == written.place
 
 
-def _exact(written: Literal, value: Fraction) -> bool:
-    return value == written.value
-
-
 _RULES: dict[str, Callable[[Literal, Fraction], bool]] = {
-    "round": _comes_out("round"), "floor": _comes_out("floor"), "ceil": _comes_out("ceil"),
-    "unit_fraction": _unit_fraction, "times": _times("times"), "rank": _rank, "exact": _exact,
-}  # fmt: skip
-CLAIM_RULES = tuple(_RULES)
-_RULES |= {name: _comes_out(name) for name in ("round up", "round down")}
-_RULES |= {name: _times(name) for name in ("times up", "times down")}
+    **{name: _comes_out(name) for name in _ROUNDINGS},
+    "unit_fraction": _unit_fraction,
+    "rank": _rank,
+    "exact": lambda written, value: value == written.value,
+}
+CLAIM_RULES = tuple(name for name in _RULES if " " not in name)
 
 
 # --- what the words count

@@ -81,7 +81,7 @@ def chapter(folder: Folder) -> Chapter:
     and where it does not end up with a `chapter` of the folder's number.
     """
     path, shown = folder.path / FIGURES, folder.named(FIGURES)
-    figures(folder)
+    content(folder, FIGURES)
     declared = getattr(_run(path, shown, folder.shown), "chapter", None)
     if not isinstance(declared, Chapter):
         raise BookError(Problem(shown, 0, "declares no `chapter`: chapter = Chapter(...)"))
@@ -160,17 +160,8 @@ def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
     return file, line
 
 
-def template(folder: Folder) -> bytes:
-    """The bytes of the folder's template; raises BookError where it cannot be read."""
-    return _content(folder, TEMPLATE)
-
-
-def figures(folder: Folder) -> bytes:
-    """The bytes of the folder's figures.py; raises BookError where it cannot be read."""
-    return _content(folder, FIGURES)
-
-
-def _content(folder: Folder, file: str) -> bytes:
+def content(folder: Folder, file: str) -> bytes:
+    """The bytes of a file of the folder; raises BookError where it cannot be read."""
     try:
         return (folder.path / file).read_bytes()
     except FileNotFoundError:
@@ -252,16 +243,10 @@ def _mode(target: Path) -> int:
 
 def _put_back(target: Path, before: bytes | None) -> None:
     """Undo a move; a target that holds its old bytes is not touched."""
-    now = read(target)
-    if now == before:
+    if read(target) == before:
         return
     if before is None:
         target.unlink()
         return
-    temporary: list[str] = []
-    try:
-        os.replace(_stage(target, before, temporary), target)
-    finally:
-        for name in temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
+    with _staged({target: before}) as staged:
+        os.replace(*staged[target])

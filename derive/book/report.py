@@ -10,7 +10,6 @@ from derive.book.figures import Figure
 from derive.book.folders import folders
 from derive.book.problems import BookError
 from derive.facts.tree import cited, tree
-from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
@@ -66,33 +65,18 @@ def _record(result: Result, figure: Figure) -> dict[str, Any]:
     return {
         "chapter": result.chapter.number,
         "name": figure.name,
-        "value": _number(quantity) if quantity is not None else None,
+        "value": quantity.plain if quantity is not None else None,
         "unit": str(quantity.unit) if quantity is not None else "",
         "printed": result.words.get(figure.name, ""),
         "kind": figure.kind,
         "holds": result.holding.get(figure.name, figure.kind in ("shown", "claim", "given")),
         "formula": formula,
-        "inputs": [entry for side in sides for entry in _inputs(side, figure.name)],
+        "inputs": [
+            given.row(symbol)
+            for side in sides
+            for symbol, given in side.inputs or ((side.name or figure.name, side),)
+        ],
     }
-
-
-def _inputs(quantity: Quantity, name: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "symbol": symbol,
-            "value": _number(given),
-            "unit": str(given.unit),
-            "of": given.owner,
-            "source": given.source,
-            "status": given.status,
-        }
-        for symbol, given in quantity.inputs or ((quantity.name or name, quantity),)
-    ]
-
-
-def _number(quantity: Quantity) -> int | float:
-    value = fraction(quantity.value)
-    return value.numerator if value.denominator == 1 else float(value)
 
 
 def why(root: Path, name: str) -> str:

@@ -58,14 +58,9 @@ def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any],
     data["sources"] = {}
     for key in dict.fromkeys(cited):
         known = source(key, catalogue)
-        data["sources"][key] = {
-            "title": known.title,
-            "publisher": known.publisher,
-            "dated": known.dated,
-            "address": known.address,
-        }
-        parts = (known.title, known.publisher, known.dated, known.address)
-        lines.append(f"[{key}] {', '.join(part for part in parts if part and part != 'undated')}")
+        told = ("title", "publisher", "dated", "address")
+        data["sources"][key] = {name: getattr(known, name) for name in told}
+        lines.append(str(known))
     return data, "\n".join(lines)
 
 

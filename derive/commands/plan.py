@@ -204,7 +204,7 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "assumptions": {"name": asked.assumptions.name, **asked.assumptions.described()},
         "set": {s.name: _number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
-        "inputs": _inputs(asked),
+        "inputs": [value.row(symbol.name) for symbol, value in asked.constants.items()],
         "candidates": ranking.candidates,
         "fit": ranking.fit,
         "rejected": ranking.rejected,
@@ -214,21 +214,6 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
         data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in ranking.near]
     return data
-
-
-def _inputs(asked: Task) -> list[dict[str, Any]]:
-    """Every constant that the plans rest on, with what it belongs to and where it is from."""
-    return [
-        {
-            "symbol": symbol.name,
-            "value": _number(asked.numbers[symbol]),
-            "unit": str(value.unit),
-            "of": value.owner,
-            "source": value.source,
-            "status": value.status,
-        }
-        for symbol, value in asked.values.items()
-    ]
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:

@@ -38,6 +38,15 @@ class Source:
     address: str = ""
     read: date | None = None
 
+    @property
+    def issue(self) -> str:
+        """Publisher and date, as lists of sources have them; without a date where it has none."""
+        return self.publisher + (f", {self.dated}" if self.dated != "undated" else "")
+
+    def __str__(self) -> str:
+        place = f", {self.address}" if self.address else ""
+        return f"[{self.key}] {self.title}, {self.issue}{place}"
+
 
 @dataclass(frozen=True)
 class Reading:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import sympy as sp
 
@@ -157,18 +157,42 @@ class Quantity:
     __add__, __radd__ = _operation("+")
     __sub__, __rsub__ = _operation("-")
 
-    def leaves(self) -> Iterator[Quantity]:
-        """The quantities at the bottom of the tree, each once, in the order of the formula."""
-        seen: set[Quantity] = set()
+    @property
+    def plain(self) -> int | float | None:
+        """The number as JSON has it: whole where it is, None beyond the range of float64."""
+        exact = digits.fraction(self.value)
+        try:
+            return exact.numerator if exact.denominator == 1 else float(exact)
+        except OverflowError:
+            return None
+
+    def row(self, symbol: str) -> dict[str, Any]:
+        """What JSON says of an input, under the name that a formula has for it: its number, its
+        unit and where it is from."""
+        return {
+            "symbol": symbol,
+            "value": self.plain,
+            "unit": str(self.unit),
+            "of": self.owner,
+            "basis": self.basis,
+            "source": self.source,
+            "status": self.status,
+        }
+
+    def nodes(self) -> Iterator[Quantity]:
+        """This quantity and all that it rests on, each once, in the order of the formula."""
+        seen: set[int] = set()  # a quantity that stands in several places is one object
         stack = [self]
         while stack:
             node = stack.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if not node.inputs:
+            if id(node) not in seen:
+                seen.add(id(node))
                 yield node
-            stack.extend(child for _, child in reversed(node.inputs))
+                stack.extend(child for _, child in reversed(node.inputs))
+
+    def leaves(self) -> Iterator[Quantity]:
+        """The quantities at the bottom of the tree, each once, in the order of the formula."""
+        return iter(dict.fromkeys(node for node in self.nodes() if not node.inputs))
 
 
 @guarded

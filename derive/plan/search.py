@@ -111,14 +111,13 @@ def _rows(columns: Any) -> Iterator[Degrees]:
     return (Degrees(map(int, column)) for column in columns.T)
 
 
+@guarded
 def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     """Every plan of the space (by default `task.space`) that fits, best first.
 
     `top` bounds how many are kept (0: all), and with it the memory. Raises DeriveError for a `top`
     that is no whole number, and where the task fixes degrees that no plan has.
     """
-    if not isinstance(task, Task):
-        raise DeriveError(f"expected a task, as task(...) makes, found {written(task)}")
     whole_number("top", top, 0)
     grid = task.space if space is None else space
     step = task.step

@@ -139,14 +139,11 @@ def _steps(written: Literal) -> Iterator[Fraction]:
         step *= 10
 
 
-def _floor(value: Fraction, step: Fraction) -> int:
-    return math.floor(value / step)
-
-
 def _ceil(value: Fraction, step: Fraction) -> int:
     return math.ceil(value / step)
 
 
+_floor = operator.floordiv
 _ROUNDINGS: dict[str, Callable[[Fraction, Fraction], int]] = {
     "round": multiple, "floor": _floor, "ceil": _ceil, "times": multiple, "exact": multiple,
     "round up": _ceil, "round down": _floor, "times up": _ceil, "times down": _floor,

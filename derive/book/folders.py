@@ -21,6 +21,7 @@ from derive.book.problems import BookError, Problem
 from derive.notation.errors import DeriveError, unknown
 
 TEMPLATE, FIGURES, OUTPUT = "chapter.md.j2", "figures.py", "README.md"
+_CHAPTER = re.compile(r"[0-9]{2}-[^/]+")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def folders(root: Path, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
     """
     place = root / "chapters"
     try:
-        paths = sorted(p for p in place.iterdir() if p.is_dir() and _is_chapter(p.name))
+        paths = sorted(p for p in place.iterdir() if p.is_dir() and _CHAPTER.fullmatch(p.name))
     except OSError as error:
         raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
     known = [Folder(path, f"chapters/{path.name}") for path in paths]
@@ -68,10 +69,6 @@ def folders(root: Path, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
             raise type(offered)(f"{str(offered).partition(';')[0]}; known: {listed}")
         picked += match
     return tuple(f for f in known if not picked or f in picked)
-
-
-def _is_chapter(name: str) -> bool:
-    return re.fullmatch(r"[0-9]{2}-[^/]+", name) is not None
 
 
 def chapter(folder: Folder) -> Chapter:

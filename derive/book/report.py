@@ -53,11 +53,9 @@ def _results(root: Path) -> list[Result]:
 
 
 def _record(result: Result, figure: Figure) -> dict[str, Any]:
-    quantity = figure.quantity
-    sides = [quantity] if quantity is not None else []
+    quantity, sides = figure.quantity, _sides(figure)
     formula = quantity.formula if quantity is not None else ""
     if figure.relation is not None:
-        sides = [figure.relation.left, figure.relation.right]
         left, right = (side.formula or side.name or side.printed() for side in sides)
         formula = f"{left} {figure.relation.sign} {right}"
     elif figure.kind == "require":

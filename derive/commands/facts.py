@@ -46,8 +46,8 @@ def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:
 
 
 def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any], str]:
-    spellings = {s: c.name for c in catalogue.chips.values() for s in (c.name, *c.aliases)}
-    spellings |= {s: m.name for m in catalogue.models.values() for s in (m.name, *m.aliases)}
+    every: list[Chip | Model] = [*catalogue.chips.values(), *catalogue.models.values()]
+    spellings = {spelt: one.name for one in every for spelt in (one.name, *one.aliases)}
     known_as = spellings.get(name.lower())
     if known_as is None:
         raise unknown("chip or model", name, spellings)

@@ -151,14 +151,10 @@ def _facts(one: ArgumentParser, told: str, default: str | None = None) -> None:
     one.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
 
 
-def _one_of(choices: Sequence[str]) -> str:
-    return f"{', '.join(choices[:-1])} or {choices[-1]}; the first is the default"
-
-
 def _chosen(
     one: ArgumentParser, option: str, choices: Sequence[str], told: str = "", **more: Any
 ) -> None:
-    words = f"{told}{_one_of(choices)}"
+    words = f"{told}{', '.join(choices[:-1])} or {choices[-1]}; the first is the default"
     metavar = option.removeprefix("--").upper()
     _once(one, option, choices=choices, metavar=metavar, help=words, **more)
 

@@ -120,13 +120,10 @@ def _count(text: str, symbol: Any, option: str) -> int:
     unit = v.unit_of_symbol(symbol)
     try:
         value = quantity(text, unit, symbol.name).value
-    except UnitError as error:
-        hint = (
-            "; divide by the tokens of a sequence" if unit == sequence and "token" in text else ""
-        )
-        raise UnitError(f"{option}: {error}{hint}") from None
     except DeriveError as error:
-        raise type(error)(f"{option}: {error}") from None
+        tokens = isinstance(error, UnitError) and unit == sequence and "token" in text
+        hint = "; divide by the tokens of a sequence" if tokens else ""
+        raise type(error)(f"{option}: {error}{hint}") from None
     if not value.is_Integer:
         raise DeriveError(f"{option}: expected a whole number, found {quoted(text)}")
     return int(value)

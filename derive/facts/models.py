@@ -115,11 +115,7 @@ class Model:
     @cached_property
     def _shapes(self) -> dict[sp.Symbol, Quantity]:
         counts = {key: self._count(key) for key in MODEL_COUNTS}
-        shapes = {
-            declared.symbol: counts[key]
-            for key, declared in MODEL_COUNTS.items()
-            if declared.symbol is not None
-        }
+        shapes = {key.symbol: counts[name] for name, key in MODEL_COUNTS.items() if key.symbol}
         shapes[G] = Quantity(
             sp.Integer(self.heads) / self.kv_heads,
             unit_of_symbol(G),

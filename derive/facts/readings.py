@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal
+from typing import Literal, get_args
 
 import sympy as sp
 
@@ -12,14 +12,9 @@ from derive.facts.keys import FactKey
 from derive.notation.errors import FactError, unknown
 from derive.notation.quantity import Quantity, Status
 
-READING_STATUSES: tuple[Status, ...] = (
-    "published", "derived", "provisional", "assumed", "measured",
-)  # fmt: skip
-
 SourceKind = Literal["vendor", "book", "code", "paper", "secondary", "operator", "own"]
-SOURCE_KINDS: tuple[SourceKind, ...] = (
-    "vendor", "book", "code", "paper", "secondary", "operator", "own",
-)  # fmt: skip
+SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+READING_STATUSES: tuple[Status, ...] = tuple(s for s in get_args(Status) if s != "given")
 
 
 @dataclass(frozen=True)

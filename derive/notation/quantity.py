@@ -18,7 +18,7 @@ import sympy as sp
 from derive.notation import digits
 from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, UnitError, quoted, written
-from derive.notation.printed import Rounding, printed, printed_tex, reading_rule
+from derive.notation.printed import Kind, Rounding, printed, printed_tex, reading_rule
 from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
@@ -28,7 +28,7 @@ Comparison: TypeAlias = Callable[["Quantity", Operand], bool]
 Status = Literal["published", "derived", "provisional", "assumed", "measured", "given"]
 _TOWARD: dict[str, digits.Toward] = {"": "nearest", "<=": "down", ">=": "up"}
 _FORMAT = re.compile(r"((?:.?[<^>])?(?:[1-9][0-9]{0,2})?)(?:,?(?:\.([0-9]{1,2}))?([defg%]))?s?")
-_KINDS: dict[str, Literal["integer", "scientific", "decimals", "significant", "percent"]] = {
+_KINDS: dict[str, Kind] = {
     "d": "integer", "e": "scientific", "f": "decimals", "g": "significant", "%": "percent",
 }  # fmt: skip
 

@@ -36,13 +36,10 @@ _TOKEN = re.compile(
 _TYPOGRAPHY = str.maketrans({"−": "-", "×": "*", "·": "*"})
 
 
-def _log2(argument: sp.Expr) -> sp.Expr:
-    return sp.log(argument, 2)
-
-
 FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
-    "sqrt": sp.sqrt, "log2": _log2, "log": sp.log, "ceil": sp.ceiling, "ceiling": sp.ceiling,
-    "floor": sp.floor, "min": sp.Min, "max": sp.Max, "Min": sp.Min, "Max": sp.Max,
+    "sqrt": sp.sqrt, "log2": lambda x: sp.log(x, 2), "log": sp.log, "ceil": sp.ceiling,
+    "ceiling": sp.ceiling, "floor": sp.floor, "min": sp.Min, "max": sp.Max, "Min": sp.Min,
+    "Max": sp.Max,
 }  # fmt: skip
 _MANY = ("min", "max", "Min", "Max")
 

@@ -177,9 +177,8 @@ def build(root: Path, wanted: Sequence[str] = ()) -> None:
     file cannot be written; in both cases all files are as they were.
     """
     known = folders.folders(root, wanted)
-    results, broken = render_all(known)
-    problems = [problem for result in results for problem in result.problems]
-    problems += [problem for error in broken for problem in error.problems]
+    results, problems = render_all(known)
+    problems += [problem for result in results for problem in result.problems]
     if problems:
         raise BookError(*sorted(problems, key=lambda p: (p.path, p.line)))
     try:
@@ -194,15 +193,16 @@ def build(root: Path, wanted: Sequence[str] = ()) -> None:
         print(f"{folder.path.name}: {done}")
 
 
-def render_all(known: Iterable[Folder]) -> tuple[list[Result], list[BookError]]:
-    """The chapters that can be rendered, and the errors of those that cannot."""
-    results, broken = [], []
+def render_all(known: Iterable[Folder]) -> tuple[list[Result], list[Problem]]:
+    """The chapters that can be rendered, and the problems of those that cannot."""
+    results: list[Result] = []
+    problems: list[Problem] = []
     for folder in known:
         try:
             results.append(render(folder))
         except BookError as error:
-            broken.append(error)
-    return results, broken
+            problems += error.problems
+    return results, problems
 
 
 def _outputs(result: Result) -> dict[Path, bytes]:
@@ -224,7 +224,7 @@ def check(root: Path, wanted: Sequence[str] = ()) -> int:
     """
     known = folders.folders(root, wanted)
     results, broken = render_all(known)
-    errors = [str(error) for error in broken]
+    errors = [str(problem) for problem in broken]
     stale: list[str] = []
     diffs: list[str] = []
     words: list[str] = []

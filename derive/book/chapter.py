@@ -93,6 +93,8 @@ class Chapter:
 
         `unit` are words in place of the quantity's own unit.
         """
+        if not isinstance(rule, Rounding):
+            raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
         value = quantity_of(quantity, name)
         figure = Figure(name, "shown", value, rule, unit=unit, cite=_cited(cite))
         figure.text()

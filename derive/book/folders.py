@@ -15,10 +15,11 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import walk_tb
 
 from derive.book.chapter import Chapter
 from derive.book.problems import BookError, Problem
-from derive.notation.errors import DeriveError, unknown
+from derive.notation.errors import DeriveError, UnknownName, quoted
 
 TEMPLATE, FIGURES, OUTPUT = "chapter.md.j2", "figures.py", "README.md"
 _CHAPTER = re.compile(r"[0-9]{2}-[^/]+")
@@ -65,8 +66,7 @@ def folders(root: Path, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
         match = [f for f in known if key in (f.number, f.path.name)]
         if not match:
             listed = ", ".join(folder.path.name for folder in known)
-            offered = unknown("chapter", name, [*numbers, *(f.path.name for f in known)])
-            raise type(offered)(f"{str(offered).partition(';')[0]}; known: {listed}")
+            raise UnknownName(f"unknown chapter {quoted(name)}; known: {listed}")
         picked += match
     return tuple(f for f in known if not picked or f in picked)
 
@@ -147,14 +147,9 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
 
 def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
     """The file of the chapter and the line in it where an error was raised, innermost first."""
-    file, line = path.name, 0
-    trace = error.__traceback__
-    while trace is not None:
-        raised = Path(trace.tb_frame.f_code.co_filename)
-        if raised.parent == path.parent:
-            file, line = raised.name, trace.tb_lineno
-        trace = trace.tb_next
-    return file, line
+    raised = ((Path(f.f_code.co_filename), line) for f, line in walk_tb(error.__traceback__))
+    here = [(file.name, line) for file, line in raised if file.parent == path.parent]
+    return here[-1] if here else (path.name, 0)
 
 
 def content(folder: Folder, file: str) -> bytes:

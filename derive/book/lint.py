@@ -188,21 +188,15 @@ def _line_of(starts: Sequence[int], position: int) -> int:
 
 
 def _links(tokens: Sequence[Any], files: There | None) -> Iterator[Mistake]:
-    anchors = set(_slugs(tokens))
-    for token in tokens:
-        if token.type == "html_block":
-            anchors |= {revealed(a) for a in _ANCHOR.findall(token.content)}
-        for child in token.children or ():
-            if child.type == "html_inline":
-                anchors |= {revealed(a) for a in _ANCHOR.findall(child.content)}
-    for token in tokens:
-        for child in token.children or ():
-            target = child.attrs.get("href") if child.type == "link_open" else None
-            target = child.attrs.get("src") if child.type == "image" else target
-            if target is None:
-                continue
-            target = revealed(unquote(str(target)))
-            if problem := _unresolved(target, anchors, files):
+    inline = [(token, child) for token in tokens for child in token.children or ()]
+    html = [token.content for token in tokens if token.type == "html_block"]
+    html += [child.content for _, child in inline if child.type == "html_inline"]
+    anchors = {*_slugs(tokens), *(revealed(a) for text in html for a in _ANCHOR.findall(text))}
+    for token, child in inline:
+        target = child.attrs.get({"link_open": "href", "image": "src"}.get(child.type))
+        if target is not None:
+            problem = _unresolved(revealed(unquote(str(target))), anchors, files)
+            if problem:
                 yield Mistake(token.map[0], problem)
 
 

@@ -44,8 +44,7 @@ def listing(root: Path) -> str:
 
 
 def _results(root: Path) -> list[Result]:
-    results, broken = render_all(folders(root))
-    problems = [problem for error in broken for problem in error.problems]
+    results, problems = render_all(folders(root))
     problems += [p for result in results for p in result.problems if not p.is_drift]
     if problems:
         raise BookError(*problems)

@@ -75,10 +75,9 @@ class _Parser(ArgumentParser):
 
     def _check_value(self, action: Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            kind = (
-                "command" if isinstance(action.choices, dict) else (action.metavar or action.dest)
-            )
-            raise unknown(str(kind).lower(), str(value), list(action.choices))
+            command = isinstance(action.choices, dict)
+            kind = "command" if command else str(action.metavar or action.dest).lower()
+            raise unknown(kind, str(value), action.choices)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, with the nearest option for one that is not known."""

@@ -221,9 +221,7 @@ def _reading(
     read = known[source].read if "read" not in row else checks.day(row["read"], inside, "read")
     if read is None:
         raise inside.fault("read", "the day it was read, here or in its source", "none")
-    part = checks.named(row["part"], inside) if isinstance(row.get("part"), str) else ""
-    if "part" in row and not part:
-        raise inside.fault("part", "text", checks.shown(row["part"]))
+    part = checks.named(_optional(row, inside, "part"), inside) if "part" in row else ""
     where = checks.text(row["where"], inside, "where")
     formula = _optional(row, inside, "formula")
     return Reading(value, basis, source, where, status, read, formula, part)

@@ -54,8 +54,10 @@ def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
     if rule_name not in CLAIM_RULES:
         raise unknown("claim rule", rule_name, CLAIM_RULES)
     written, number = literal(literal_text), fraction(value)
-    rule = _sided(rule_name, written)
-    return _RULES[rule](written, number) and _hedged(rule_name, written, number)
+    if not _RULES[_sided(rule_name, written)](written, number):
+        return False
+    hedges = written.hedges.difference(_BOUNDS.get(rule_name, ()))
+    return all(_SIDES[hedge](number, written.value) for hedge in hedges)
 
 
 _SIDES: dict[str, Callable[[Fraction, Fraction], bool]] = {
@@ -63,12 +65,6 @@ _SIDES: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "nearly": operator.le,
 }  # fmt: skip
 _BOUNDS = {"floor": ("<", "<="), "ceil": (">", ">=")}
-
-
-def _hedged(rule_name: str, written: Literal, value: Fraction) -> bool:
-    """Whether the value is on the side of the literal that the hedges name."""
-    bound = _BOUNDS.get(rule_name, ())
-    return all(_SIDES[h](value, written.value) for h in written.hedges if h not in bound)
 
 
 def _sided(rule_name: str, written: Literal) -> str:

@@ -131,11 +131,9 @@ class Figure:
 def given_rule(quantity: Quantity) -> str:
     """`exact`, or `round` where the value has no end as a decimal and cannot be written out."""
     value = quantity.value
-    rest = fraction(value).denominator if isinstance(value, (int, sp.Rational)) else 3
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return "exact" if rest == 1 else "round"
+    denominator = fraction(value).denominator if isinstance(value, (int, sp.Rational)) else 3
+    # No 2 and no 5 is in a number of so many bits more often than in this power of ten.
+    return "round" if 10 ** denominator.bit_length() % denominator else "exact"
 
 
 def number_text(quantity: Quantity, rule: Rounding, unit: str | None) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from derive.book import github_math
-from derive.book.marks import Rendered, Span, hidden, revealed
+from derive.book.marks import Rendered, hidden, revealed
 from derive.book.problems import Mistake
 from derive.notation.errors import DeriveError, nearest, quoted
 
@@ -172,12 +172,9 @@ def _supported(
         if figures and not any(s.mark.kind in SUPPORTING for s in inside):
             kind = "table" if token.type == "table_open" else "paragraph"
             line = _line_of(starts, figures[0].start)
-            text = f"a {kind} prints {_listed(figures)} without a citation or the mark derived"
+            printed = ", ".join(dict.fromkeys(span.mark.name for span in figures))
+            text = f"a {kind} prints {printed} without a citation or the mark derived"
             yield Mistake(line, text, rendered.text[figures[0].start : figures[0].end])
-
-
-def _listed(spans: Sequence[Span]) -> str:
-    return ", ".join(dict.fromkeys(span.mark.name for span in spans))
 
 
 def _line_of(starts: Sequence[int], position: int) -> int:

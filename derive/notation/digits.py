@@ -146,10 +146,6 @@ def fraction(value: Exact) -> Fraction:
         raise DeriveError(f"expected an exact number, found the float {quoted(value)}")
     if not isinstance(value, sp.Expr) or value.free_symbols or value.is_extended_real is False:
         raise DeriveError(f"expected a real number, found {quoted(value)}")
-    return _irrational(value)
-
-
-def _irrational(value: sp.Expr) -> Fraction:
     evaluated = sp.N(value, WORKING_DIGITS)
     if not evaluated.is_Float:
         raise DeriveError(f"expected a real number, found {quoted(value)}")

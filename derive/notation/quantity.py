@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Any, Literal, TypeAlias
 
 import sympy as sp
@@ -257,15 +258,10 @@ def check_label(letter: sp.Symbol, value: Quantity) -> None:
 
 def _folded(expr: sp.Expr) -> Unit:
     """The unit of a product of powers, labels included; of anything else, without labels."""
-    if isinstance(expr, (sp.Mul, sp.Pow, sp.Symbol)):
-        total = one
-        for factor in sp.Mul.make_args(expr):
-            base, power = factor.as_base_exp()
-            if not isinstance(base, sp.Symbol) or not isinstance(power, sp.Rational):
-                break
-            total = total * unit_of_symbol(base) ** Fraction(int(power.p), int(power.q))
-        else:
-            return total
+    factors = [factor.as_base_exp() for factor in sp.Mul.make_args(expr)]
+    if all(base.is_Symbol and power.is_Rational for base, power in factors):
+        units = (unit_of_symbol(base) ** digits.fraction(power) for base, power in factors)
+        return prod(units, start=one)
     return unit_of(expr, unit_of_symbol)
 
 

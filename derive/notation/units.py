@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 
 import sympy as sp
 
@@ -119,10 +120,7 @@ def unit_of(expr: sp.Expr, unit_of_symbol: Callable[[sp.Symbol], Unit], where: s
         if isinstance(node, sp.Symbol):
             return unit_of_symbol(node).dimension
         if isinstance(node, sp.Mul):
-            product = one
-            for factor in node.args:
-                product = product * fold(factor)
-            return product
+            return prod(map(fold, node.args), start=one)
         if isinstance(node, sp.Pow):
             base, exponent = node.args
             if isinstance(exponent, sp.Rational):

@@ -121,24 +121,20 @@ class Prose:
         def call(*given: Any, **named: Any) -> str:
             line = current_line()
             try:
-                bound = allowed.bind(*given, **named)
-            except TypeError as error:
-                self._wrong(line, f"{function.__name__}: {error}")
-                return ""
-            try:
-                wrong = [v for k, v in bound.arguments.items() if not isinstance(v, (str, bool))]
+                try:
+                    bound = allowed.bind(*given, **named)
+                except TypeError as error:
+                    raise DeriveError(f"{function.__name__}: {error}") from None
+                wrong = [v for v in bound.arguments.values() if not isinstance(v, (str, bool))]
                 if wrong:
                     raise DeriveError(f"expected text, found {type(wrong[0]).__name__}")
                 return from_line(line) + function(*bound.args, **bound.kwargs, line=line)
             except DeriveError as error:
-                self._wrong(line, str(error))
-            return ""
+                self.ledger.problems.append(Problem(self.ledger.path, line, str(error)))
+                return ""
 
         call.__name__ = function.__name__
         return call
-
-    def _wrong(self, line: int, text: str) -> None:
-        self.ledger.problems.append(Problem(self.ledger.path, line, text))
 
     # --- figures
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Literal, get_args
 
@@ -115,7 +115,6 @@ class Profile:
     name: str
     order: tuple[str, ...]
     picks: tuple[tuple[str, str], ...]
-    file: str = field(compare=False, default="")
 
 
 def choose(fact: Fact, profile: Profile, prefer: tuple[str, ...] = ()) -> Reading:

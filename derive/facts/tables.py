@@ -50,13 +50,12 @@ def chips(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) -> 
     needed, optional = ("title", "facts"), ("aliases", "prefer")
     by_name = {}
     for name, fields, place in checks.entries(tables, Place(file, "chips"), needed, optional):
-        prefer = _order(fields, known, place, "prefer")
         by_name[name] = Chip(
             name,
             checks.text(fields["title"], place, "title"),
             _aliases(fields, place),
             _facts(fields["facts"], CHIP_FACTS, name, place, known),
-            prefer,
+            _order(fields, known, place, "prefer"),
             file,
         )
     return by_name
@@ -117,7 +116,7 @@ def profiles(
         if base is not None:
             order = tuple(dict.fromkeys((*order, *base.order)))
             chosen = {**dict(base.picks), **chosen}
-        by_name[name] = Profile(name, order, tuple(chosen.items()), file)
+        by_name[name] = Profile(name, order, tuple(chosen.items()))
     return by_name
 
 

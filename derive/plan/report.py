@@ -52,7 +52,7 @@ def table(plans: Sequence[Plan]) -> list[str]:
         for place, axis in enumerate(AXES)
         if axis.column or any(plan.degrees[place] > 1 for plan in plans)
     ]
-    heads = [AXES[place].heading for place in columns]
+    heads = [AXES[place].name.replace("_", "-") for place in columns]
     rows = [["rank", *heads, "MFU", "step", "memory", "recomputed", "where it goes"]]
     for rank, plan in enumerate(plans, 1):
         parts = ", ".join(f"{NAMES.get(name, name)} {share(part)}" for name, part in shares(plan))

@@ -132,7 +132,7 @@ def given_rule(quantity: Quantity) -> str:
     """`exact`, or `round` where the value has no end as a decimal and cannot be written out."""
     value = quantity.value
     denominator = fraction(value).denominator if isinstance(value, (int, sp.Rational)) else 3
-    # No 2 and no 5 is in a number of so many bits more often than in this power of ten.
+    # A number of so many bits has fewer factors 2 and 5 than this power of ten has.
     return "round" if 10 ** denominator.bit_length() % denominator else "exact"
 
 

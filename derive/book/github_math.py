@@ -36,7 +36,8 @@ def _block(token: Any, after: int) -> Iterator[Mistake]:
 
 def _inline(token: Any) -> Iterator[Mistake]:
     children = token.children
-    texts = ["", *(child.content for child in children), ""]
+    beside = ("text", "html_inline")
+    texts = ["", *(child.content if child.type in beside else "" for child in children), ""]
     around = list(zip(texts, texts[2:], strict=False))  # what stands before and after each
     formulas = {  # code between dollars
         index

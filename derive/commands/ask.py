@@ -131,7 +131,6 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
     ]
     one = _one_side(bounds)
     face = faces[bounds.index(one)] if one else None
-    exact = face.quantity.value if face else None
     data = _data(
         asked,
         answer or closed,
@@ -140,7 +139,7 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
         relation=one["relation"] if one else "and",
         closed_form=one["closed_form"] if one else str(closed),
         value=one["value"] if one else None,
-        exact=None if exact is None else str(exact),
+        exact=str(face.quantity.value) if face else None,
         unit=str(closed.question.unit),
         missing=[symbol.name for symbol in missing],
         steps=steps,

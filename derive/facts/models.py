@@ -50,13 +50,12 @@ class Model:
 
     def fact(self, key: str) -> Fact:
         """A fact other than the shapes, with all its readings; raises UnknownName or FactError."""
-        for fact in self.facts:
-            if fact.key.name == key:
-                return fact
-        known = [fact.key.name for fact in self.facts]
+        known = {fact.key.name: fact for fact in self.facts}
         if not known:
             raise FactError(f"{self.name} has no facts beside its shapes")
-        raise unknown(f"fact of {self.name}", key, known)
+        if key not in known:
+            raise unknown(f"fact of {self.name}", key, known)
+        return known[key]
 
     @property
     def feed_forward_matrices(self) -> int:

@@ -77,11 +77,10 @@ class Fact:
 
     def reading(self, key: str) -> Reading:
         """The reading named `key`; raises UnknownName, offering the nearest keys."""
-        for reading in self.readings:
-            if reading.key == key:
-                return reading
-        known = [reading.key for reading in self.readings]
-        raise unknown(f"reading of {self.key.name} of {self.owner}", key, known)
+        known = {reading.key: reading for reading in self.readings}
+        if key not in known:
+            raise unknown(f"reading of {self.key.name} of {self.owner}", key, known)
+        return known[key]
 
     def quantity(self, reading: Reading) -> Quantity:
         """A reading of this fact as a leaf quantity named after the fact's symbol, or its key.

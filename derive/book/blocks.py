@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
 
 from derive import facts
 from derive.book.figures import Figure
@@ -15,23 +14,13 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import shown
 from derive.notation.symbols import vocabulary
-from derive.solve.derivation import prove
+from derive.solve.derivation import Step, prove
 
 _MATH = re.compile(r"\$`([^`]*)`\$|^```math\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 _TOKEN_END = r"(?![A-Za-z_])"
 
 
 # --- formulas and derivations
-
-
-class StepLike(Protocol):
-    """A step of a derivation: what is claimed, in words and as a formula."""
-
-    @property
-    def words(self) -> str: ...
-
-    @property
-    def latex(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -55,19 +44,18 @@ def condition(formula: Formula) -> tuple[str, str]:
     return above, f" *{formula.label}.*" if formula.label else ""
 
 
-def steps_of(steps: Sequence[StepLike]) -> tuple[StepLike, ...]:
-    """The steps as a tuple; raises DeriveError where there are none, or one has no words or TeX."""
+def steps_of(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps as a tuple; raises DeriveError where there are none, or one is something else."""
     listed = tuple(steps)
     if not listed:
         raise DeriveError("a derivation without steps")
     for step in listed:
-        parts = (getattr(step, "words", None), getattr(step, "latex", None))
-        if not all(isinstance(part, str) for part in parts):
+        if not isinstance(step, Step):
             raise DeriveError(f"expected a step with words and latex, found {quoted(step)}")
     return listed
 
 
-def derivation(name: str, steps: Sequence[StepLike]) -> str:
+def derivation(name: str, steps: Sequence[Step]) -> str:
     """The steps, numbered, each with its words and its formula at the left margin.
 
     Each is proved again; raises ProofError naming the derivation and the step.
@@ -75,7 +63,7 @@ def derivation(name: str, steps: Sequence[StepLike]) -> str:
     lines = []
     for number, step in enumerate(steps, 1):
         try:
-            prove(cast(Any, step))
+            prove(step)
         except DeriveError as error:
             raise type(error)(f"{name}, step {number}: {error}") from None
         lines.append(f"**{number}.** {step.words.strip()}\n\n{tex.block(step.latex)}")
@@ -159,11 +147,8 @@ def sources(cited: Collection[str]) -> str:
     for source in facts.sources():
         if source.key in cited:
             title = f"[{source.title}]({source.address})" if source.address else source.title
-            dated = "" if source.dated == "undated" else f", {source.dated}"
-            lines.append(
-                f'- <a id="{anchor(source.key)}"></a>**{source.key}**: '
-                f"{title}, {source.publisher}{dated}."
-            )
+            start = f'- <a id="{anchor(source.key)}"></a>**{source.key}**'
+            lines.append(f"{start}: {title}, {source.issue}.")
     return "\n".join(lines) if lines else "Nothing is cited."
 
 

@@ -41,14 +41,16 @@ def main(arguments: Sequence[str], root: Path) -> int:
         return code
     except KeyboardInterrupt:
         _say("interrupted; no file is half written")
-        return ERROR
     except MemoryError:
         _say("more memory is needed than there is; no file is half written")
-        return ERROR
     except BrokenPipeError:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ERROR
+    except DeriveError as error:
+        _say(str(error))
+    except OSError as error:
+        _say(f"{_place(error, root)}: {error.strerror or error}")
+    return ERROR
 
 
 def _main(arguments: Sequence[str], root: Path) -> int:
@@ -60,19 +62,10 @@ def _main(arguments: Sequence[str], root: Path) -> int:
         _say(f"unknown option {unknown[0]}\n{USAGE}")
         return ERROR
     wanted = [a for a in arguments if a != "--check"]
-    try:
-        if "--check" in arguments:
-            return check(root, wanted)
-        build(root, wanted)
-        return DONE
-    except DeriveError as error:
-        _say(str(error))
-        return ERROR
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _say(f"{_place(error, root)}: {error.strerror or error}")
-        return ERROR
+    if "--check" in arguments:
+        return check(root, wanted)
+    build(root, wanted)
+    return DONE
 
 
 def _say(text: str) -> None:
@@ -112,7 +105,7 @@ def render(folder: Folder) -> Result:
     """
     chapter = folders.chapter(folder)
     path = folder.named(TEMPLATE)
-    source = template.source_of(folders.template(folder), path)
+    source = template.source_of(folders.content(folder, TEMPLATE), path)
     ledger = Ledger(chapter, path)
     prose = Prose(ledger)
     compiled = template.compiled(source, path, prose.names())
@@ -155,7 +148,7 @@ def _unused(ledger: Ledger, folder: Folder) -> Iterator[Problem]:
         "figure": chapter.figures, "condition": chapter.conditions, "formula": chapter.formulas,
         "derivation": chapter.derivations, "table": chapter.tables, "plot": chapter.plots,
     }  # fmt: skip
-    lines = folders.figures(folder).decode(errors="replace").splitlines()
+    lines = folders.content(folder, FIGURES).decode(errors="replace").splitlines()
     for kind, names in declared.items():
         for name in names:
             if (kind, name) not in ledger.used | corrected:
@@ -184,9 +177,8 @@ def build(root: Path, wanted: Sequence[str] = ()) -> None:
     file cannot be written; in both cases all files are as they were.
     """
     known = folders.folders(root, wanted)
-    results, broken = render_all(known)
-    problems = [problem for result in results for problem in result.problems]
-    problems += [problem for error in broken for problem in error.problems]
+    results, problems = render_all(known)
+    problems += [problem for result in results for problem in result.problems]
     if problems:
         raise BookError(*sorted(problems, key=lambda p: (p.path, p.line)))
     try:
@@ -201,15 +193,16 @@ def build(root: Path, wanted: Sequence[str] = ()) -> None:
         print(f"{folder.path.name}: {done}")
 
 
-def render_all(known: Iterable[Folder]) -> tuple[list[Result], list[BookError]]:
-    """The chapters that can be rendered, and the errors of those that cannot."""
-    results, broken = [], []
+def render_all(known: Iterable[Folder]) -> tuple[list[Result], list[Problem]]:
+    """The chapters that can be rendered, and the problems of those that cannot."""
+    results: list[Result] = []
+    problems: list[Problem] = []
     for folder in known:
         try:
             results.append(render(folder))
         except BookError as error:
-            broken.append(error)
-    return results, broken
+            problems += error.problems
+    return results, problems
 
 
 def _outputs(result: Result) -> dict[Path, bytes]:
@@ -231,7 +224,7 @@ def check(root: Path, wanted: Sequence[str] = ()) -> int:
     """
     known = folders.folders(root, wanted)
     results, broken = render_all(known)
-    errors = [str(error) for error in broken]
+    errors = [str(problem) for problem in broken]
     stale: list[str] = []
     diffs: list[str] = []
     words: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from derive import facts
 from derive.book import tables
-from derive.book.blocks import Erratum, Formula, StepLike, steps_of
+from derive.book.blocks import Erratum, Formula, steps_of
 from derive.book.cards import MeshDrawing
 from derive.book.claims import CLAIM_RULES, holds
 from derive.book.figures import Figure, compared, quantity_of
@@ -21,6 +21,7 @@ from derive.notation.errors import DeriveError, quoted, unknown, written
 from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of
+from derive.solve.derivation import Step
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 _REQUIRED: Any = object()
@@ -62,7 +63,7 @@ class Chapter:
         self.models: list[facts.Model] = []
         self.figures: dict[str, Figure] = {}
         self.conditions: dict[str, Formula] = {}
-        self.derivations: dict[str, tuple[StepLike, ...]] = {}
+        self.derivations: dict[str, tuple[Step, ...]] = {}
         self.formulas: dict[str, Formula] = {}
         self.tables: dict[str, Table] = {}
         self.plots: dict[str, Picture] = {}
@@ -162,7 +163,7 @@ class Chapter:
         """Inline math: an expression, a relation, a threshold or an optimum."""
         self._add(self.formulas, "formula", name, Formula(name, latex_of(expr)))
 
-    def derivation(self, name: str, steps: Sequence[StepLike]) -> None:
+    def derivation(self, name: str, steps: Sequence[Step]) -> None:
         """The steps of a derivation, proved each time they are printed."""
         self._add(self.derivations, "derivation", name, steps_of(steps))
 

@@ -37,6 +37,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
+from itertools import islice
 
 from derive.book.literals import Literal, literal, ordinal, unhedged
 from derive.notation.digits import Exact, fixed, fraction, grouped, multiple
@@ -53,8 +54,10 @@ def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
     if rule_name not in CLAIM_RULES:
         raise unknown("claim rule", rule_name, CLAIM_RULES)
     written, number = literal(literal_text), fraction(value)
-    rule = _sided(rule_name, written)
-    return _RULES[rule](written, number) and _hedged(rule_name, written, number)
+    if not _RULES[_sided(rule_name, written)](written, number):
+        return False
+    hedges = written.hedges.difference(_BOUNDS.get(rule_name, ()))
+    return all(_SIDES[hedge](number, written.value) for hedge in hedges)
 
 
 _SIDES: dict[str, Callable[[Fraction, Fraction], bool]] = {
@@ -62,12 +65,6 @@ _SIDES: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "nearly": operator.le,
 }  # fmt: skip
 _BOUNDS = {"floor": ("<", "<="), "ceil": (">", ">=")}
-
-
-def _hedged(rule_name: str, written: Literal, value: Fraction) -> bool:
-    """Whether the value is on the side of the literal that the hedges name."""
-    bound = _BOUNDS.get(rule_name, ())
-    return all(_SIDES[h](value, written.value) for h in written.hedges if h not in bound)
 
 
 def _sided(rule_name: str, written: Literal) -> str:
@@ -138,14 +135,11 @@ def _steps(written: Literal) -> Iterator[Fraction]:
         step *= 10
 
 
-def _floor(value: Fraction, step: Fraction) -> int:
-    return math.floor(value / step)
-
-
 def _ceil(value: Fraction, step: Fraction) -> int:
     return math.ceil(value / step)
 
 
+_floor = operator.floordiv
 _ROUNDINGS: dict[str, Callable[[Fraction, Fraction], int]] = {
     "round": multiple, "floor": _floor, "ceil": _ceil, "times": multiple, "exact": multiple,
     "round up": _ceil, "round down": _floor, "times up": _ceil, "times down": _floor,
@@ -153,17 +147,12 @@ _ROUNDINGS: dict[str, Callable[[Fraction, Fraction], int]] = {
 
 
 def _comes_out(name: str) -> Callable[[Literal, Fraction], bool]:
+    """The rule that the value rounds to the literal; under `times` every digit is meant."""
+    comes_out, last = _ROUNDINGS[name], 1 if name.startswith("times") else None
+
     def rule(written: Literal, value: Fraction) -> bool:
-        comes_out = _ROUNDINGS[name]
-        return any(comes_out(value, s) * s == written.value for s in _steps(written))
-
-    return rule
-
-
-def _times(name: str) -> Callable[[Literal, Fraction], bool]:
-    def rule(written: Literal, value: Fraction) -> bool:
-        step = next(_steps(written))
-        return _ROUNDINGS[name](value, step) * step == written.value
+        steps = islice(_steps(written), last)
+        return any(comes_out(value, step) * step == written.value for step in steps)
 
     return rule
 
@@ -194,17 +183,13 @@ def _rank(written: Literal, value: Fraction) -> bool:
     return value == written.place
 
 
-def _exact(written: Literal, value: Fraction) -> bool:
-    return value == written.value
-
-
 _RULES: dict[str, Callable[[Literal, Fraction], bool]] = {
-    "round": _comes_out("round"), "floor": _comes_out("floor"), "ceil": _comes_out("ceil"),
-    "unit_fraction": _unit_fraction, "times": _times("times"), "rank": _rank, "exact": _exact,
-}  # fmt: skip
-CLAIM_RULES = tuple(_RULES)
-_RULES |= {name: _comes_out(name) for name in ("round up", "round down")}
-_RULES |= {name: _times(name) for name in ("times up", "times down")}
+    **{name: _comes_out(name) for name in _ROUNDINGS},
+    "unit_fraction": _unit_fraction,
+    "rank": _rank,
+    "exact": lambda written, value: value == written.value,
+}
+CLAIM_RULES = tuple(name for name in _RULES if " " not in name)
 
 
 # --- what the words count

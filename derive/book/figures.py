@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, runtime_checkable
@@ -14,11 +15,10 @@ from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.printed import NO_BREAK, Rounding, printed, shown
 from derive.notation.quantity import Quantity, number
-from derive.notation.units import Unit
 
 RELATIONS = {
-    "<": lambda d: d < 0, "<=": lambda d: d <= 0, ">": lambda d: d > 0,
-    ">=": lambda d: d >= 0, "==": lambda d: d == 0, "!=": lambda d: d != 0,
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 _SIDES = {"": "", "<=": "floor", ">=": "ceil"}
 
@@ -58,7 +58,7 @@ class Relation:
 
     @property
     def holds(self) -> bool:
-        return bool(RELATIONS[self.sign](fraction(self.left.value - self.right.value)))
+        return bool(RELATIONS[self.sign](fraction(self.left.value - self.right.value), 0))
 
     def __str__(self) -> str:
         left, right = (q.printed() for q in (self.left, self.right))
@@ -131,11 +131,9 @@ class Figure:
 def given_rule(quantity: Quantity) -> str:
     """`exact`, or `round` where the value has no end as a decimal and cannot be written out."""
     value = quantity.value
-    rest = fraction(value).denominator if isinstance(value, (int, sp.Rational)) else 3
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return "exact" if rest == 1 else "round"
+    denominator = fraction(value).denominator if isinstance(value, (int, sp.Rational)) else 3
+    # A number of so many bits has fewer factors 2 and 5 than this power of ten has.
+    return "round" if 10 ** denominator.bit_length() % denominator else "exact"
 
 
 def number_text(quantity: Quantity, rule: Rounding, unit: str | None) -> tuple[str, str]:
@@ -159,9 +157,9 @@ def compared(name: str, left: object, sign: str, right: object) -> Relation:
         raise unknown("relation", sign, RELATIONS)
     first, second = quantity_of(left, name), quantity_of(right, name)
     if _is_plain(left):
-        first = _with(first, first.unit if _is_plain(right) else second.unit)
+        first = number(first.value, first.unit if _is_plain(right) else second.unit)
     if _is_plain(right):
-        second = _with(second, first.unit)
+        second = number(second.value, first.unit)
     if first.unit.dimension != second.unit.dimension:
         raise UnitError(f"{name}: expected {first.unit}, found {second.unit}")
     return Relation(first, sign, second)
@@ -169,7 +167,3 @@ def compared(name: str, left: object, sign: str, right: object) -> Relation:
 
 def _is_plain(value: object) -> bool:
     return not isinstance(value, (Quantity, HasQuantity))
-
-
-def _with(plain: Quantity, unit: Unit) -> Quantity:
-    return number(plain.value, unit)

@@ -15,12 +15,14 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import walk_tb
 
 from derive.book.chapter import Chapter
 from derive.book.problems import BookError, Problem
-from derive.notation.errors import DeriveError, unknown
+from derive.notation.errors import DeriveError, UnknownName, quoted
 
 TEMPLATE, FIGURES, OUTPUT = "chapter.md.j2", "figures.py", "README.md"
+_CHAPTER = re.compile(r"[0-9]{2}-[^/]+")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def folders(root: Path, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
     """
     place = root / "chapters"
     try:
-        paths = sorted(p for p in place.iterdir() if p.is_dir() and _is_chapter(p.name))
+        paths = sorted(p for p in place.iterdir() if p.is_dir() and _CHAPTER.fullmatch(p.name))
     except OSError as error:
         raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
     known = [Folder(path, f"chapters/{path.name}") for path in paths]
@@ -64,14 +66,9 @@ def folders(root: Path, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
         match = [f for f in known if key in (f.number, f.path.name)]
         if not match:
             listed = ", ".join(folder.path.name for folder in known)
-            offered = unknown("chapter", name, [*numbers, *(f.path.name for f in known)])
-            raise type(offered)(f"{str(offered).partition(';')[0]}; known: {listed}")
+            raise UnknownName(f"unknown chapter {quoted(name)}; known: {listed}")
         picked += match
     return tuple(f for f in known if not picked or f in picked)
-
-
-def _is_chapter(name: str) -> bool:
-    return re.fullmatch(r"[0-9]{2}-[^/]+", name) is not None
 
 
 def chapter(folder: Folder) -> Chapter:
@@ -81,7 +78,7 @@ def chapter(folder: Folder) -> Chapter:
     and where it does not end up with a `chapter` of the folder's number.
     """
     path, shown = folder.path / FIGURES, folder.named(FIGURES)
-    figures(folder)
+    content(folder, FIGURES)
     declared = getattr(_run(path, shown, folder.shown), "chapter", None)
     if not isinstance(declared, Chapter):
         raise BookError(Problem(shown, 0, "declares no `chapter`: chapter = Chapter(...)"))
@@ -150,27 +147,13 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
 
 def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
     """The file of the chapter and the line in it where an error was raised, innermost first."""
-    file, line = path.name, 0
-    trace = error.__traceback__
-    while trace is not None:
-        raised = Path(trace.tb_frame.f_code.co_filename)
-        if raised.parent == path.parent:
-            file, line = raised.name, trace.tb_lineno
-        trace = trace.tb_next
-    return file, line
+    raised = ((Path(f.f_code.co_filename), line) for f, line in walk_tb(error.__traceback__))
+    here = [(file.name, line) for file, line in raised if file.parent == path.parent]
+    return here[-1] if here else (path.name, 0)
 
 
-def template(folder: Folder) -> bytes:
-    """The bytes of the folder's template; raises BookError where it cannot be read."""
-    return _content(folder, TEMPLATE)
-
-
-def figures(folder: Folder) -> bytes:
-    """The bytes of the folder's figures.py; raises BookError where it cannot be read."""
-    return _content(folder, FIGURES)
-
-
-def _content(folder: Folder, file: str) -> bytes:
+def content(folder: Folder, file: str) -> bytes:
+    """The bytes of a file of the folder; raises BookError where it cannot be read."""
     try:
         return (folder.path / file).read_bytes()
     except FileNotFoundError:
@@ -252,16 +235,10 @@ def _mode(target: Path) -> int:
 
 def _put_back(target: Path, before: bytes | None) -> None:
     """Undo a move; a target that holds its old bytes is not touched."""
-    now = read(target)
-    if now == before:
+    if read(target) == before:
         return
     if before is None:
         target.unlink()
         return
-    temporary: list[str] = []
-    try:
-        os.replace(_stage(target, before, temporary), target)
-    finally:
-        for name in temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
+    with _staged({target: before}) as staged:
+        os.replace(*staged[target])

@@ -36,45 +36,30 @@ def _block(token: Any, after: int) -> Iterator[Mistake]:
 
 def _inline(token: Any) -> Iterator[Mistake]:
     children = token.children
+    beside = ("text", "html_inline")
+    texts = ["", *(child.content if child.type in beside else "" for child in children), ""]
+    around = list(zip(texts, texts[2:], strict=False))  # what stands before and after each
+    formulas = {  # code between dollars
+        index
+        for index, (before, after) in enumerate(around)
+        if children[index].type == "code_inline" and before.endswith("$") and after.startswith("$")
+    }
     line, depth = token.map[0], 0
-    for index, child in enumerate(children):
-        if child.type in ("softbreak", "hardbreak"):
-            line += 1
+    for index, (child, (before, after)) in enumerate(zip(children, around, strict=True)):
+        line += child.type in ("softbreak", "hardbreak")
         depth += (child.type == "link_open") - (child.type == "link_close")
-        before = children[index - 1].content if index else ""
-        after = children[index + 1].content if index + 1 < len(children) else ""
-        if child.type == "code_inline" and before.endswith("$") and after.startswith("$"):
+        if index in formulas:
             yield from _formula(child.content, before[:-1], after[1:], depth, line)
         elif child.type == "text":
             text = child.content
-            if _opens(children, index - 1):
+            if index - 1 in formulas:
                 text = text.removeprefix("$")
-            if _opens(children, index + 1):
+            if index + 1 in formulas:
                 text = text.removesuffix("$")
-            quoted = (
-                text == "$"
-                and 0 < index < len(children) - 1
-                and before.startswith("<span")
-                and after == "</span>"
-            )
-            if "$" in text and not quoted:
-                yield Mistake(
-                    line,
-                    "a bare dollar: write math as $`...`$, and money as USD or <span>$</span>",
-                    "$",
-                )
-
-
-def _opens(children: Sequence[Any], index: int) -> bool:
-    """Whether the child at `index` is code between dollars."""
-    if not 0 < index < len(children) - 1 or children[index].type != "code_inline":
-        return False
-    before, after = children[index - 1], children[index + 1]
-    return bool(
-        before.type == after.type == "text"
-        and before.content.endswith("$")
-        and after.content.startswith("$")
-    )
+            money = text == "$" and before.startswith("<span") and after == "</span>"
+            if "$" in text and not money:
+                told = "a bare dollar: write math as $`...`$, and money as USD or <span>$</span>"
+                yield Mistake(line, told, "$")
 
 
 def _formula(source: str, before: str, after: str, depth: int, line: int) -> Iterator[Mistake]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence, Set
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from derive.book import github_math
-from derive.book.marks import Rendered, Span, hidden, revealed
+from derive.book.marks import Rendered, hidden, revealed
 from derive.book.problems import Mistake
 from derive.notation.errors import DeriveError, nearest, quoted
 
@@ -22,6 +22,7 @@ SUPPORTING = frozenset({"cite", "derived"})
 SUPPORTED = frozenset({"show", "claim"})
 _PRINTED = SUPPORTED | {"require", "given", "cell", "ref", "cite", "formula", "derivation", "block"}
 _WHOLE = frozenset({"condition", "derivation", "table", "block"})
+There: TypeAlias = Callable[[str], bool]  # whether a file that a link names is there
 _NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
 _TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
 _ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
@@ -29,7 +30,7 @@ _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
 
 
 def lint(
-    rendered: Rendered, names: Sequence[str], anchored: Set[str] = frozenset(), files: Any = None
+    rendered: Rendered, names: Sequence[str], files: There | None = None
 ) -> list[tuple[int, str]]:
     """Template line and text of everything wrong with a rendered chapter, in the order of lines.
 
@@ -45,7 +46,7 @@ def lint(
     mistakes = [
         *_prose(tokens, names, lines),
         *_supported(tokens, rendered, starts),
-        *_links(tokens, text, anchored, files),
+        *_links(tokens, files),
         *_structure(tokens, lines),
         *github_math.math(tokens),
         *_whole(rendered, starts),
@@ -97,7 +98,8 @@ def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) ->
     known = _names(names)
     for index, token in enumerate(tokens):
         if token.type == "html_block":
-            yield from _digits(_TAG.sub(_same_lines, token.content), known, token.map[0], lines)
+            bare = _TAG.sub(lambda tag: _lines_of(tag[0]), token.content)
+            yield from _digits(bare, known, token.map[0], lines)
         if token.type != "inline" or tokens[index - 1].type == "heading_open":
             continue
         yield from _digits(_flat(token.children), known, token.map[0], lines)
@@ -106,8 +108,9 @@ def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) ->
                 yield from _digits(child.content, known, token.map[0], lines)
 
 
-def _same_lines(match: re.Match[str]) -> str:
-    return "\n" * match[0].count("\n")
+def _lines_of(text: str) -> str:
+    """The line ends of a text, so that what follows it stays on its line."""
+    return "\n" * text.count("\n")
 
 
 def _names(names: Sequence[str]) -> re.Pattern[str] | None:
@@ -138,7 +141,7 @@ def _digits(
     text: str, names: re.Pattern[str] | None, first: int, lines: Sequence[str]
 ) -> Iterator[Mistake]:
     if names is not None:
-        text = names.sub(_same_lines_named, text)
+        text = names.sub(lambda name: _NOTHING + _lines_of(name[0]), text)
     for word in re.finditer(r"\S+", text):
         typed = word[0].strip(f"{_NOTHING}.,;:!?()[]\"'*_")
         if not any(unicodedata.category(c) in ("Nd", "No", "Nl") for c in typed):
@@ -151,10 +154,6 @@ def _digits(
             f"require or given, or declare it as a name",
             typed,
         )
-
-
-def _same_lines_named(match: re.Match[str]) -> str:
-    return _NOTHING + "\n" * match[0].count("\n")
 
 
 # --- citations
@@ -173,12 +172,9 @@ def _supported(
         if figures and not any(s.mark.kind in SUPPORTING for s in inside):
             kind = "table" if token.type == "table_open" else "paragraph"
             line = _line_of(starts, figures[0].start)
-            text = f"a {kind} prints {_listed(figures)} without a citation or the mark derived"
+            printed = ", ".join(dict.fromkeys(span.mark.name for span in figures))
+            text = f"a {kind} prints {printed} without a citation or the mark derived"
             yield Mistake(line, text, rendered.text[figures[0].start : figures[0].end])
-
-
-def _listed(spans: Sequence[Span]) -> str:
-    return ", ".join(dict.fromkeys(span.mark.name for span in spans))
 
 
 def _line_of(starts: Sequence[int], position: int) -> int:
@@ -188,26 +184,20 @@ def _line_of(starts: Sequence[int], position: int) -> int:
 # --- links
 
 
-def _links(tokens: Sequence[Any], text: str, anchored: Set[str], files: Any) -> Iterator[Mistake]:
-    anchors = {*anchored, *_slugs(tokens)}
-    for token in tokens:
-        if token.type == "html_block":
-            anchors |= {revealed(a) for a in _ANCHOR.findall(token.content)}
-        for child in token.children or ():
-            if child.type == "html_inline":
-                anchors |= {revealed(a) for a in _ANCHOR.findall(child.content)}
-    for token in tokens:
-        for child in token.children or ():
-            target = child.attrs.get("href") if child.type == "link_open" else None
-            target = child.attrs.get("src") if child.type == "image" else target
-            if target is None:
-                continue
-            target = revealed(unquote(str(target)))
-            if problem := _unresolved(target, anchors, files):
+def _links(tokens: Sequence[Any], files: There | None) -> Iterator[Mistake]:
+    inline = [(token, child) for token in tokens for child in token.children or ()]
+    html = [token.content for token in tokens if token.type == "html_block"]
+    html += [child.content for _, child in inline if child.type == "html_inline"]
+    anchors = {*_slugs(tokens), *(revealed(a) for text in html for a in _ANCHOR.findall(text))}
+    for token, child in inline:
+        target = child.attrs.get({"link_open": "href", "image": "src"}.get(child.type))
+        if target is not None:
+            problem = _unresolved(revealed(unquote(str(target))), anchors, files)
+            if problem:
                 yield Mistake(token.map[0], problem)
 
 
-def _unresolved(target: str, anchors: Set[str], files: Any) -> str:
+def _unresolved(target: str, anchors: Set[str], files: There | None) -> str:
     if target.startswith("#"):
         if target[1:] in anchors:
             return ""

@@ -6,7 +6,7 @@ A chapter's problems show while it is rendered; what drifted, beside the file th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
@@ -111,7 +111,8 @@ def _printed(
     before: Sequence[str], order: Sequence[int], line: str, spans: list[tuple[int, int, Span]]
 ) -> tuple[int, list[str | None]]:
     """The old line that goes with a new one, and what it has in the place of each figure."""
-    between = [line[a:b] for a, b in _gaps(line, spans)]
+    edges = [0, *(column for first, last, _ in spans for column in (first, last)), len(line)]
+    between = [line[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
     for number in order:
         texts = _fitted(before[number], between)
         if texts is not None:
@@ -119,14 +120,6 @@ def _printed(
     # Where nothing fits, the likest of a few lines: comparing all of them takes minutes.
     best = max(order[:_NEAR], key=lambda i: (SequenceMatcher(None, before[i], line).ratio(), -i))
     return best, _aligned(before[best], line, spans)
-
-
-def _gaps(line: str, spans: list[tuple[int, int, Span]]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for first, last, _ in spans:
-        yield start, first
-        start = last
-    yield start, len(line)
 
 
 def _fitted(old: str, between: Sequence[str]) -> list[str] | None:

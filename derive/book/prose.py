@@ -29,7 +29,8 @@ _CALLS = {"shown": "show", "claim": "claim", "require": "require", "given": "giv
 
 @dataclass
 class Ledger:
-    """The notes of one rendering of `chapter` from the template at `path`."""
+    """The notes of one rendering of `chapter` from the template at `path`; `used` is what declared
+    things it prints, each by kind and name."""
 
     chapter: Chapter
     path: str
@@ -45,10 +46,6 @@ class Ledger:
         self.marks.append(Mark(kind, name, line, ending))
         return marked(len(self.marks) - 1, text)
 
-    def use(self, kind: str, name: str) -> None:
-        """Note that something declared is printed."""
-        self.used.add((kind, name))
-
     def say(self, figure: Figure, words: str, line: int) -> str:
         """Check the author's words for a figure, note them, and give them back with their mark.
 
@@ -56,7 +53,7 @@ class Ledger:
         all of them.
         """
         checked(words)
-        self.use("figure", figure.name)
+        self.used.add(("figure", figure.name))
         self.words.setdefault(figure.name, words)
         if (noun := figure.clash(words)) and figure.quantity:
             counted = figure.quantity.unit.words() or "nothing, it is a pure number"
@@ -124,24 +121,20 @@ class Prose:
         def call(*given: Any, **named: Any) -> str:
             line = current_line()
             try:
-                bound = allowed.bind(*given, **named)
-            except TypeError as error:
-                self._wrong(line, f"{function.__name__}: {error}")
-                return ""
-            try:
-                wrong = [v for k, v in bound.arguments.items() if not isinstance(v, (str, bool))]
+                try:
+                    bound = allowed.bind(*given, **named)
+                except TypeError as error:
+                    raise DeriveError(f"{function.__name__}: {error}") from None
+                wrong = [v for v in bound.arguments.values() if not isinstance(v, (str, bool))]
                 if wrong:
                     raise DeriveError(f"expected text, found {type(wrong[0]).__name__}")
                 return from_line(line) + function(*bound.args, **bound.kwargs, line=line)
             except DeriveError as error:
-                self._wrong(line, str(error))
-            return ""
+                self.ledger.problems.append(Problem(self.ledger.path, line, str(error)))
+                return ""
 
         call.__name__ = function.__name__
         return call
-
-    def _wrong(self, line: int, text: str) -> None:
-        self.ledger.problems.append(Problem(self.ledger.path, line, text))
 
     # --- figures
 
@@ -149,7 +142,7 @@ class Prose:
         """A shown figure by its rule, with its unit or without."""
         figure = self._figure(name, "shown")
         text, ending = figure.text(unit=unit)
-        self.ledger.use("figure", name)
+        self.ledger.used.add(("figure", name))
         self.ledger.words.setdefault(name, text)
         return self.ledger.mark("show", name, text, line, ending)
 
@@ -168,7 +161,7 @@ class Prose:
     def _figure(self, name: str, kind: str) -> Figure:
         figure = _find("figure", name, self.chapter.figures)
         if figure.kind != kind:
-            self.ledger.use("figure", name)
+            self.ledger.used.add(("figure", name))
             raise DeriveError(
                 f"{name} is declared as {figure.kind}: write {_CALLS[figure.kind]}(...), "
                 f"not {_CALLS[kind]}(...)"
@@ -183,7 +176,7 @@ class Prose:
         formula = _find("condition", name, self.chapter.conditions)
         if ("condition", name) in self.ledger.used:
             raise DeriveError(f"condition {name} is printed twice; refer to it by ref({name!r})")
-        self.ledger.use("condition", name)
+        self.ledger.used.add(("condition", name))
         above, label = blocks.condition(formula)
         return self.ledger.mark("condition", name, above, line) + f"{label} {reading.strip()}"
 
@@ -227,7 +220,7 @@ class Prose:
 
     def _used(self, kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
         item = _find(kind, name, known)
-        self.ledger.use(kind, name)
+        self.ledger.used.add((kind, name))
         return item
 
     # --- closing blocks
@@ -251,7 +244,7 @@ class Prose:
         return self._block("notation", _late("notation"), line)
 
     def _block(self, name: str, text: str, line: int) -> str:
-        self.ledger.use("block", name)
+        self.ledger.used.add(("block", name))
         return self.ledger.mark("block", name, text, line)
 
 

@@ -10,7 +10,6 @@ from derive.book.figures import Figure
 from derive.book.folders import folders
 from derive.book.problems import BookError
 from derive.facts.tree import cited, tree
-from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
@@ -45,8 +44,7 @@ def listing(root: Path) -> str:
 
 
 def _results(root: Path) -> list[Result]:
-    results, broken = render_all(folders(root))
-    problems = [problem for error in broken for problem in error.problems]
+    results, problems = render_all(folders(root))
     problems += [p for result in results for p in result.problems if not p.is_drift]
     if problems:
         raise BookError(*problems)
@@ -54,11 +52,9 @@ def _results(root: Path) -> list[Result]:
 
 
 def _record(result: Result, figure: Figure) -> dict[str, Any]:
-    quantity = figure.quantity
-    sides = [quantity] if quantity is not None else []
+    quantity, sides = figure.quantity, _sides(figure)
     formula = quantity.formula if quantity is not None else ""
     if figure.relation is not None:
-        sides = [figure.relation.left, figure.relation.right]
         left, right = (side.formula or side.name or side.printed() for side in sides)
         formula = f"{left} {figure.relation.sign} {right}"
     elif figure.kind == "require":
@@ -66,33 +62,18 @@ def _record(result: Result, figure: Figure) -> dict[str, Any]:
     return {
         "chapter": result.chapter.number,
         "name": figure.name,
-        "value": _number(quantity) if quantity is not None else None,
+        "value": quantity.plain if quantity is not None else None,
         "unit": str(quantity.unit) if quantity is not None else "",
         "printed": result.words.get(figure.name, ""),
         "kind": figure.kind,
         "holds": result.holding.get(figure.name, figure.kind in ("shown", "claim", "given")),
         "formula": formula,
-        "inputs": [entry for side in sides for entry in _inputs(side, figure.name)],
+        "inputs": [
+            given.row(symbol)
+            for side in sides
+            for symbol, given in side.inputs or ((side.name or figure.name, side),)
+        ],
     }
-
-
-def _inputs(quantity: Quantity, name: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "symbol": symbol,
-            "value": _number(given),
-            "unit": str(given.unit),
-            "of": given.owner,
-            "source": given.source,
-            "status": given.status,
-        }
-        for symbol, given in quantity.inputs or ((quantity.name or name, quantity),)
-    ]
-
-
-def _number(quantity: Quantity) -> int | float:
-    value = fraction(quantity.value)
-    return value.numerator if value.denominator == 1 else float(value)
 
 
 def why(root: Path, name: str) -> str:

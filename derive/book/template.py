@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from traceback import walk_stack, walk_tb
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, nodes
@@ -115,12 +116,10 @@ def _check(tree: nodes.Template, path: str, names: Mapping[str, Any]) -> None:
 
 def current_line() -> int:
     """The line of the template that is being rendered right now; 0 outside of one."""
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame, line in walk_stack(sys._getframe(1)):
         template = frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template):
-            return template.get_corresponding_lineno(frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
+            return template.get_corresponding_lineno(line)
     return 0
 
 
@@ -129,9 +128,7 @@ def rendered(template: Template, path: str) -> str:
     try:
         return template.render()
     except (TemplateError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        line, trace = 0, error.__traceback__
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == path:
-                line = trace.tb_lineno
-            trace = trace.tb_next
-        raise BookError(Problem(path, line, str(error) or type(error).__name__)) from None
+        raised = walk_tb(error.__traceback__)
+        lines = [line for frame, line in raised if frame.f_code.co_filename == path]
+        text = str(error) or type(error).__name__
+        raise BookError(Problem(path, lines[-1] if lines else 0, text)) from None

@@ -13,6 +13,7 @@ import sympy as sp
 from derive.commands.inputs import OPTIONS, assumptions_of, givers_of, set_values, subject_of
 from derive.cost.assumptions import Assumptions, step_assumptions
 from derive.cost.limits import Limit
+from derive.cost.load import Requirement
 from derive.cost.strategies import Strategy
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
@@ -43,6 +44,11 @@ class Asked:
     values: dict[str, Quantity]
     latex: bool  # whether TeX is asked for, which a long formula has none of
 
+    @property
+    def mesh(self) -> tuple[sp.Symbol, ...]:
+        """The axes of a strategy; a limit has none."""
+        return self.subject.mesh if isinstance(self.subject, Strategy) else ()
+
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
@@ -62,40 +68,30 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     return data, "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
 
-def _mesh(subject: Strategy | Limit) -> tuple[sp.Symbol, ...]:
-    return subject.mesh if isinstance(subject, Strategy) else ()
-
-
 def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
     """Raise DeriveError for an option that plays no part."""
     if isinstance(subject, Strategy):
-        if getattr(options, "assume", None) is not None:
-            told = "--assume is for limits such as context_ring"
-            raise DeriveError(f"{told}; leave it out")
+        if options.assume is not None:
+            raise DeriveError("--assume is for limits such as context_ring; leave it out")
         return
-    elsewhere = {**OPTIONS, "feasible": "--feasible", "best": "--best"}
-    for name, option in elsewhere.items():
-        if getattr(options, name, None) not in (None, False):
+    for name, option in (*OPTIONS.items(), ("feasible", "--feasible"), ("best", "--best")):
+        if getattr(options, name) not in (None, False):
             raise DeriveError(f"{option} plays no part in {options.strategy}; leave it out")
 
 
 def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
     if isinstance(subject, Limit):
-        under = step_assumptions(getattr(options, "assume", None) or "default")
+        under = step_assumptions(options.assume or "default")
         if options.form is not None:
             under = replace(under, form=options.form)
-        expr = ratio(options.question)
         # The chip is read as the notebook reads it where its assumptions are taken.
         if under.profile and "profile" not in getattr(options, "given", ()):
             options = Namespace(**{**vars(options), "profile": under.profile})
-        return Asked(
-            subject, expr, under, givers_of(options), set_values(options.set), options.json
-        )
-    under = assumptions_of(options)
-    if options.feasible is not None and options.form is None:
-        under = replace(under, form="exact")
-    expr = ratio(options.question)
-    values = set_values(options.set)
+    else:
+        under = assumptions_of(options)
+        if options.feasible is not None and options.form is None:
+            under = replace(under, form="exact")
+    expr, values = ratio(options.question), set_values(options.set)
     return Asked(subject, expr, under, givers_of(options), values, options.json)
 
 
@@ -126,7 +122,7 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
             "relation": bound.direction,
             "closed_form": tex.text(bound.expr),
             "latex": tex.tex(relation) if asked.latex else None,
-            "value": plain(face.quantity) if face else None,
+            "value": face.quantity.plain if face else None,
             "printed": face.text if face else None,
             "passes": list(bound.passes),
             "networks": list(bound.where),
@@ -135,26 +131,26 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
     ]
     one = _one_side(bounds)
     face = faces[bounds.index(one)] if one else None
-    exact = face.quantity.value if face else None
     data = _data(
         asked,
+        answer or closed,
         closed,
         answer,
         relation=one["relation"] if one else "and",
         closed_form=one["closed_form"] if one else str(closed),
         value=one["value"] if one else None,
-        exact=None if exact is None else str(exact),
+        exact=str(face.quantity.value) if face else None,
         unit=str(closed.question.unit),
-        missing=missing,
+        missing=[symbol.name for symbol in missing],
         steps=steps,
+        bounds=bounds,
+        provided=list(map(tex.text, closed.provided)),
+        conditions=[
+            {"relation": tex.text(relation), "value": share.plain, "holds": holds(relation, share)}
+            for relation, share in (answer.provided if answer else ())
+        ],
+        split={s.symbol.name: tex.text(s.at) for s in closed.splits},
     )
-    data["bounds"] = bounds
-    data["provided"] = list(map(tex.text, closed.provided))
-    data["conditions"] = [
-        {"relation": tex.text(relation), "value": plain(share), "holds": holds(relation, share)}
-        for relation, share in (answer.provided if answer else ())
-    ]
-    data["split"] = {s.symbol.name: tex.text(s.at) for s in closed.splits}
     if isinstance(asked.subject, Limit):
         data["claim"] = closed.requirement.claim
     lines = [str(closed)]
@@ -213,7 +209,7 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     symbol = asked.expr
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
-    mesh = _mesh(asked.subject)
+    mesh = asked.mesh
     held = [s for s in mesh if s.name in asked.values]
     if len(mesh) == 1:
         raise DeriveError(f"--best: {asked.subject.name} has nothing to choose; leave it out")
@@ -232,18 +228,18 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     answer = None if missing else best.on(*asked.givers, **asked.values)
     data = _data(
         asked,
+        answer or best,
         best,
         answer,
-        relation="=",
         closed_form=tex.text(best.at),
-        value=plain(answer.quantity) if answer else None,
+        value=answer.quantity.plain if answer else None,
         exact=str(answer.value) if answer else None,
         unit=str(v.unit_of_symbol(symbol)),
-        missing=missing,
+        missing=[symbol.name for symbol in missing],
         steps=steps,
+        passes=list(best.passes),
+        second_derivative=tex.text(best.second),
     )
-    data["passes"] = list(best.passes)
-    data["second_derivative"] = tex.text(best.second)
     lines = [str(best), *derivation_lines(steps)]
     lines.append(f"  second derivative there, positive: {tex.text(best.second)}")
     return data, lines + _number_lines(asked, best, answer, missing)
@@ -277,48 +273,54 @@ def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list
     side = answer.sides[0]
     data = _data(
         asked,
-        None,
         answer,
+        answer=answer,
         relation=side.direction,
-        closed_form=None,
-        value=plain(side.quantity),
-        exact=None,
+        value=side.quantity.plain,
         unit=str(question(asked.expr).unit),
+        note=side.quantity.formula,
     )
-    data["note"] = side.quantity.formula
     return data, [f"{error}; numerically:", str(answer)]
 
 
 def _data(
     asked: Asked,
-    closed: Bounded | None,
-    answer: Answer | None,
+    rests_on: Answer | Bounded | Requirement,
+    closed: Bounded | None = None,
+    answer: Answer | None = None,
     *,
-    missing: Sequence[sp.Symbol] = (),
     steps: Sequence[Step] = (),
     **stated: Any,
 ) -> dict[str, Any]:
-    """What every answer says, in the order of the names that it has."""
-    told = answer.described if answer is not None else closed.described if closed else {}
-    under = answer.assumptions if answer is not None else closed.assumptions if closed else None
-    network = under.network if under and isinstance(asked.subject, Strategy) else None
+    """What every answer says, in the order of the names that it has, and then what one says
+    beside; what is not stated it has not."""
+    network = rests_on.assumptions.network if isinstance(asked.subject, Strategy) else None
     return {
         "strategy": asked.subject.name,
         "question": tex.text(closed.question.expr if closed is not None else asked.expr),
-        "relation": stated["relation"],
-        "closed_form": stated["closed_form"],
+        "relation": "=",
+        "closed_form": None,
         "latex": closed.latex if closed is not None and asked.latex else None,
-        "value": stated["value"],
-        "exact": stated["exact"],
+        "value": None,
+        "exact": None,
         "printed": [f"{side.direction} {side.text}" for side in answer.sides] if answer else [],
-        "unit": stated["unit"],
+        "unit": None,
         "network": "torus" if network == "chip" else network,
-        "assumptions": told,
+        "assumptions": dict(rests_on.described),
         "inputs": input_rows(*(side.quantity for side in answer.sides)) if answer else [],
-        "missing": [symbol.name for symbol in missing],
+        "missing": [],
         "notes": list(answer.notes) if answer else [],
-        "steps": [step_row(step, asked.latex) for step in steps],
-    }
+        "steps": [
+            {
+                "kind": step.kind,
+                "words": step.words,
+                "claim": step.text,
+                "latex": step.latex if asked.latex else None,
+                "proved": prove(step),
+            }
+            for step in steps
+        ],
+    } | stated
 
 
 # What survives rounding.
@@ -342,29 +344,22 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
     )
     best = result.best
     degrees = dict(best.degrees) if best else {}
-    network = result.requirement.assumptions.network
-    data = {
-        "strategy": asked.subject.name,
-        "question": tex.text(asked.expr),
-        "relation": "=",
-        "closed_form": None,
-        "latex": None,
-        "value": degrees.get(str(asked.expr)),
-        "unit": "way",
-        "network": "torus" if network == "chip" else network,
-        "chips": result.chips,
-        "splits": [_candidate(c) for c in result.candidates],
-        "compute_bound": len(result.compute_bound),
-        "best": _candidate(best) if best else None,
-        "notes": list(result.notes),
-        "assumptions": dict(result.requirement.described),
-        "steps": [],
-    }
+    data = _data(
+        asked,
+        result.requirement,
+        value=degrees.get(str(asked.expr)),
+        unit="way",
+        chips=result.chips,
+        splits=[_candidate(c) for c in result.candidates],
+        compute_bound=len(result.compute_bound),
+        best=_candidate(best) if best else None,
+        notes=list(result.notes),
+    )
     return data, [str(result), _best_mesh(result)]
 
 
 def _check_splits(asked: Asked) -> None:
-    mesh = _mesh(asked.subject)
+    mesh = asked.mesh
     strange = [
         s.name
         for s in sorted(asked.expr.free_symbols, key=v.rank)
@@ -420,54 +415,26 @@ def derivation_lines(derivation: Sequence[Step]) -> list[str]:
     return lines
 
 
-def plain(quantity: Quantity | None) -> float | int | None:
-    """The number of a quantity, whole where it is."""
-    if quantity is None:
-        return None
-    return int(quantity.value) if quantity.value.is_Integer else float(quantity.value)
-
-
-def step_row(step: Step, latex: bool) -> dict[str, str | None]:
-    """A step of a derivation with how it was proved."""
-    return {
-        "kind": step.kind,
-        "words": step.words,
-        "claim": step.text,
-        "latex": step.latex if latex else None,
-        "proved": prove(step),
-    }
-
-
 def input_rows(*quantities: Quantity) -> list[dict[str, Any]]:
     """The inputs of all the bounds, each once, each before its own inputs."""
     rows: dict[str, dict[str, Any]] = {}
     for quantity in quantities:
         for name, given in quantity.inputs:
-            row = {
-                "symbol": name,
-                "value": plain(given),
-                "unit": str(given.unit),
-                "of": given.owner,
-                "basis": given.basis,
-                "source": given.source,
-                "status": given.status,
-            }
-            rows.setdefault(name, row)
-            for below in input_rows(given):
-                rows.setdefault(below["symbol"], below)
+            for row in (given.row(name), *input_rows(given)):
+                rows.setdefault(row["symbol"], row)
     return list(rows.values())
 
 
 def _notes(asked: Asked) -> list[str]:
     """What the answer's own lines do not say: a gated model."""
-    notes = []
     plain_layer = (
         isinstance(asked.subject, Strategy)
         and asked.subject.gate is not None
         and not asked.assumptions.gated
         and not asked.expr.free_symbols & STATE
     )
-    for giver in asked.givers:
-        if plain_layer and isinstance(giver, Model) and giver.gated:
-            notes.append(f"{giver.name} has three matrices per layer; --gated counts them")
-    return notes
+    return [
+        f"{giver.name} has three matrices per layer; --gated counts them"
+        for giver in asked.givers
+        if plain_layer and isinstance(giver, Model) and giver.gated
+    ]

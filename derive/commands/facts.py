@@ -46,8 +46,8 @@ def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:
 
 
 def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any], str]:
-    spellings = {s: c.name for c in catalogue.chips.values() for s in (c.name, *c.aliases)}
-    spellings |= {s: m.name for m in catalogue.models.values() for s in (m.name, *m.aliases)}
+    every: list[Chip | Model] = [*catalogue.chips.values(), *catalogue.models.values()]
+    spellings = {spelt: one.name for one in every for spelt in (one.name, *one.aliases)}
     known_as = spellings.get(name.lower())
     if known_as is None:
         raise unknown("chip or model", name, spellings)
@@ -58,14 +58,9 @@ def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any],
     data["sources"] = {}
     for key in dict.fromkeys(cited):
         known = source(key, catalogue)
-        data["sources"][key] = {
-            "title": known.title,
-            "publisher": known.publisher,
-            "dated": known.dated,
-            "address": known.address,
-        }
-        parts = (known.title, known.publisher, known.dated, known.address)
-        lines.append(f"[{key}] {', '.join(part for part in parts if part and part != 'undated')}")
+        told = ("title", "publisher", "dated", "address")
+        data["sources"][key] = {name: getattr(known, name) for name in told}
+        lines.append(str(known))
     return data, "\n".join(lines)
 
 

@@ -43,10 +43,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     values, givers = set_values(options.set), givers_of(options)
     whose = Requirement(strategy.name, "", (), assumptions, strategy.mesh, strategy.chips)
     given = values_for(whose, givers, values)
-    known: dict[sp.Symbol, sp.Expr] = {
-        **assumptions.elements,
-        v.e_32: assumptions.constants[v.e_32],
-    }
+    known = {v.e_32: assumptions.constants[v.e_32], **assumptions.elements}
     known |= {symbol: quantity.value for symbol, quantity in given.items()}
     if v.T in known:  # a sequence's own keys
         known.setdefault(v.U, known[v.T])
@@ -114,13 +111,11 @@ def _pass(cost: PassCost, plain: Plain, network: Network | None) -> dict[str, An
 
 def _longest(data: dict[str, Any]) -> str | None:
     """What takes longest in a pass, computation or a link; None where a time is no number."""
-    each = [data["seconds"], *(time for move in data["moves"] for time in move["links"].values())]
-    if any(isinstance(time, str) for time in each):
+    each = [("computation", data["seconds"])]
+    each += [pair for move in data["moves"] for pair in move["links"].items()]
+    if any(isinstance(seconds, str) for _, seconds in each):
         return None
-    times = {"computation": data["seconds"]}
-    for move in data["moves"]:
-        for link, seconds in move["links"].items():
-            times[link] = times.get(link, 0) + seconds
+    times = {name: sum(seconds for link, seconds in each if link == name) for name, _ in each}
     return max(times, key=lambda name: times[name])
 
 

@@ -75,10 +75,9 @@ class _Parser(ArgumentParser):
 
     def _check_value(self, action: Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            kind = (
-                "command" if isinstance(action.choices, dict) else (action.metavar or action.dest)
-            )
-            raise unknown(str(kind).lower(), str(value), list(action.choices))
+            command = isinstance(action.choices, dict)
+            kind = "command" if command else str(action.metavar or action.dest).lower()
+            raise unknown(kind, str(value), action.choices)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, with the nearest option for one that is not known."""
@@ -151,14 +150,10 @@ def _facts(one: ArgumentParser, told: str, default: str | None = None) -> None:
     one.add_argument("--facts", metavar="FILE", action="append", help="a TOML file of your own")
 
 
-def _one_of(choices: Sequence[str]) -> str:
-    return f"{', '.join(choices[:-1])} or {choices[-1]}; the first is the default"
-
-
 def _chosen(
     one: ArgumentParser, option: str, choices: Sequence[str], told: str = "", **more: Any
 ) -> None:
-    words = f"{told}{_one_of(choices)}"
+    words = f"{told}{', '.join(choices[:-1])} or {choices[-1]}; the first is the default"
     metavar = option.removeprefix("--").upper()
     _once(one, option, choices=choices, metavar=metavar, help=words, **more)
 

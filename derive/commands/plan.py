@@ -120,13 +120,10 @@ def _count(text: str, symbol: Any, option: str) -> int:
     unit = v.unit_of_symbol(symbol)
     try:
         value = quantity(text, unit, symbol.name).value
-    except UnitError as error:
-        hint = (
-            "; divide by the tokens of a sequence" if unit == sequence and "token" in text else ""
-        )
-        raise UnitError(f"{option}: {error}{hint}") from None
     except DeriveError as error:
-        raise type(error)(f"{option}: {error}") from None
+        tokens = isinstance(error, UnitError) and unit == sequence and "token" in text
+        hint = "; divide by the tokens of a sequence" if tokens else ""
+        raise type(error)(f"{option}: {error}{hint}") from None
     if not value.is_Integer:
         raise DeriveError(f"{option}: expected a whole number, found {quoted(text)}")
     return int(value)
@@ -204,7 +201,7 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "assumptions": {"name": asked.assumptions.name, **asked.assumptions.described()},
         "set": {s.name: _number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
-        "inputs": _inputs(asked),
+        "inputs": [value.row(symbol.name) for symbol, value in asked.constants.items()],
         "candidates": ranking.candidates,
         "fit": ranking.fit,
         "rejected": ranking.rejected,
@@ -214,21 +211,6 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
         data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in ranking.near]
     return data
-
-
-def _inputs(asked: Task) -> list[dict[str, Any]]:
-    """Every constant that the plans rest on, with what it belongs to and where it is from."""
-    return [
-        {
-            "symbol": symbol.name,
-            "value": _number(asked.numbers[symbol]),
-            "unit": str(value.unit),
-            "of": value.owner,
-            "source": value.source,
-            "status": value.status,
-        }
-        for symbol, value in asked.values.items()
-    ]
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:

@@ -81,8 +81,7 @@ class Chip:
 
     def has(self, key: str) -> bool:
         """Whether there is a reading of the fact `key`; raises UnknownName for no fact at all."""
-        _declared(key)
-        return any(fact.key.name == key for fact in self.facts)
+        return _declared(key) in (fact.key for fact in self.facts)
 
     def fact(self, key: str) -> Fact:
         """The fact with all its readings.
@@ -134,12 +133,11 @@ class Chip:
         return {symbol: bound[symbol] for symbol in sorted(bound, key=rank)}
 
     def _index(self, key: str) -> int:
-        _declared(key)
-        for index, fact in enumerate(self.facts):
-            if fact.key.name == key:
-                return index
-        known = ", ".join(fact.key.name for fact in self.facts)
-        raise FactError(f"{self.name} has no reading of {key}; it has {known}")
+        declared, keys = _declared(key), [fact.key for fact in self.facts]
+        if declared not in keys:
+            known = ", ".join(each.name for each in keys)
+            raise FactError(f"{self.name} has no reading of {key}; it has {known}")
+        return keys.index(declared)
 
     def _instead(self, declared: FactKey, fact: Fact | None, wanted: str | Quantity) -> Reading:
         where = f"override of {declared.name} of {self.name}"

@@ -120,7 +120,9 @@ def formula(text: str) -> Postfix:
     """Read a formula; raises FormulaFault for what is not numbers, names, + - * / and ( )."""
     if len(text) > LONGEST:
         raise FormulaFault(f"at most {LONGEST} characters", str(len(text)))
-    waiting = [*tokens(text, _TOKEN, _no_token), ("end", "")][::-1]  # the next one last
+    named = "numbers, facts, + - * / and parentheses"
+    read = tokens(text, _TOKEN, lambda rest: FormulaFault(named, quoted(rest, 20)))
+    waiting = [*read, ("end", "")][::-1]  # the next one last
     steps: list[Leaf | str] = []
 
     def chained(signs: tuple[str, ...], part: Callable[[int], None], depth: int) -> None:
@@ -159,10 +161,6 @@ def formula(text: str) -> Postfix:
     total(0)
     expect("", "+ - * / or the end")
     return Postfix(tuple(steps))
-
-
-def _no_token(rest: str) -> FormulaFault:
-    return FormulaFault("numbers, facts, + - * / and parentheses", quoted(rest, 20))
 
 
 # --- the readings of a file

@@ -14,19 +14,8 @@ from typing import Literal
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.units import (
-    Unit,
-    axis,
-    byte,
-    chip,
-    flop,
-    label,
-    layer,
-    one,
-    parameter,
-    second,
-    token,
-)
+from derive.notation import units
+from derive.notation.units import Unit, byte, chip, flop, label, one, parameter, second
 
 
 @dataclass(frozen=True)
@@ -93,7 +82,7 @@ CHIP_FACTS = _by_name(
         "bandwidth of a chip into the switches of its scale-up domain",
         v.W_node,
     ),
-    _count("torus_axes", axis, "axes of the torus", v.M_axes),
+    _count("torus_axes", units.axis, "axes of the torus", v.M_axes),
     _count("links_per_chip", one, "torus links of a chip"),
     _count("pod_chips", chip, "chips of a pod"),
     FactKey("pod_shape", chip, None, "torus shape of a whole pod", kind="shape"),
@@ -105,12 +94,12 @@ CHIP_FACTS = _by_name(
 
 MODEL_FACTS = _by_name(
     FactKey("published_parameters", parameter, None, "parameters as the publisher names them"),
-    _count("context", token, "longest sequence the model was trained for"),
+    _count("context", units.token, "longest sequence the model was trained for"),
 )
 
 # The shape of a model: what `ffn` is to a file, F is to formulas.
 MODEL_COUNTS = _by_name(
-    _count("layers", layer, "layers", v.L),
+    _count("layers", units.layer, "layers", v.L),
     _count("hidden", one, "model width", v.D),
     _count("heads", label("head"), "query heads"),
     _count("kv_heads", label("head"), "key and value heads", v.K),

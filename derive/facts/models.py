@@ -1,13 +1,7 @@
 """A dense transformer: its shapes, and the parameter count computed from them.
 
-The count follows one formula, in the vocabulary's symbols, with K key and value heads, G query
-heads to each of them, and n_F = 3 feed-forward matrices where gated, else 2:
-
-    embedding     D V
-    attention     L (2 D K G H + 2 D K H)          queries and output; keys and values
-    feed-forward  L n_F D F
-    norms         L n D + D                        n per layer, and the final one where there is one
-    head          D V                              nothing where it shares the embedding
+`Model.part_formulas` states the count, in the vocabulary's symbols: attention has K key and value
+heads, and G query heads to each of them.
 """
 
 from __future__ import annotations
@@ -56,13 +50,12 @@ class Model:
 
     def fact(self, key: str) -> Fact:
         """A fact other than the shapes, with all its readings; raises UnknownName or FactError."""
-        for fact in self.facts:
-            if fact.key.name == key:
-                return fact
-        known = [fact.key.name for fact in self.facts]
+        known = {fact.key.name: fact for fact in self.facts}
         if not known:
             raise FactError(f"{self.name} has no facts beside its shapes")
-        raise unknown(f"fact of {self.name}", key, known)
+        if key not in known:
+            raise unknown(f"fact of {self.name}", key, known)
+        return known[key]
 
     @property
     def feed_forward_matrices(self) -> int:
@@ -73,11 +66,13 @@ class Model:
     def part_formulas(self) -> dict[str, sp.Expr]:
         """The parameters of each part in the vocabulary's symbols: the one statement of the count.
 
-        n_F is the number of feed-forward matrices, n_V that of tables of the vocabulary's size.
+        n_F is the number of feed-forward matrices, n_V that of tables of the vocabulary's size, so
+        that a head which shares the embedding has none.
         """
         norms = self.norms_per_layer * L + (1 if self.final_norm else 0)
         return {
             "embedding": D * V,
+            # Queries and the output projection, and keys and values.
             "attention": L * (2 * D * K * G * H + 2 * D * K * H),
             "feed_forward": L * n_F * D * F,
             "norms": D * norms,
@@ -115,11 +110,7 @@ class Model:
     @cached_property
     def _shapes(self) -> dict[sp.Symbol, Quantity]:
         counts = {key: self._count(key) for key in MODEL_COUNTS}
-        shapes = {
-            declared.symbol: counts[key]
-            for key, declared in MODEL_COUNTS.items()
-            if declared.symbol is not None
-        }
+        shapes = {key.symbol: counts[name] for name, key in MODEL_COUNTS.items() if key.symbol}
         shapes[G] = Quantity(
             sp.Integer(self.heads) / self.kv_heads,
             unit_of_symbol(G),

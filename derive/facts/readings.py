@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Literal, get_args
 
 import sympy as sp
 
@@ -12,14 +12,9 @@ from derive.facts.keys import FactKey
 from derive.notation.errors import FactError, unknown
 from derive.notation.quantity import Quantity, Status
 
-READING_STATUSES: tuple[Status, ...] = (
-    "published", "derived", "provisional", "assumed", "measured",
-)  # fmt: skip
-
 SourceKind = Literal["vendor", "book", "code", "paper", "secondary", "operator", "own"]
-SOURCE_KINDS: tuple[SourceKind, ...] = (
-    "vendor", "book", "code", "paper", "secondary", "operator", "own",
-)  # fmt: skip
+SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+READING_STATUSES: tuple[Status, ...] = tuple(s for s in get_args(Status) if s != "given")
 
 
 @dataclass(frozen=True)
@@ -37,6 +32,15 @@ class Source:
     dated: str
     address: str = ""
     read: date | None = None
+
+    @property
+    def issue(self) -> str:
+        """Publisher and date, as lists of sources have them; without a date where it has none."""
+        return self.publisher + (f", {self.dated}" if self.dated != "undated" else "")
+
+    def __str__(self) -> str:
+        place = f", {self.address}" if self.address else ""
+        return f"[{self.key}] {self.title}, {self.issue}{place}"
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,10 @@ class Fact:
 
     def reading(self, key: str) -> Reading:
         """The reading named `key`; raises UnknownName, offering the nearest keys."""
-        for reading in self.readings:
-            if reading.key == key:
-                return reading
-        known = [reading.key for reading in self.readings]
-        raise unknown(f"reading of {self.key.name} of {self.owner}", key, known)
+        known = {reading.key: reading for reading in self.readings}
+        if key not in known:
+            raise unknown(f"reading of {self.key.name} of {self.owner}", key, known)
+        return known[key]
 
     def quantity(self, reading: Reading) -> Quantity:
         """A reading of this fact as a leaf quantity named after the fact's symbol, or its key.
@@ -111,7 +114,6 @@ class Profile:
     name: str
     order: tuple[str, ...]
     picks: tuple[tuple[str, str], ...]
-    file: str = field(compare=False, default="")
 
 
 def choose(fact: Fact, profile: Profile, prefer: tuple[str, ...] = ()) -> Reading:

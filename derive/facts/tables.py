@@ -50,13 +50,12 @@ def chips(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) -> 
     needed, optional = ("title", "facts"), ("aliases", "prefer")
     by_name = {}
     for name, fields, place in checks.entries(tables, Place(file, "chips"), needed, optional):
-        prefer = _order(fields, known, place, "prefer")
         by_name[name] = Chip(
             name,
             checks.text(fields["title"], place, "title"),
             _aliases(fields, place),
             _facts(fields["facts"], CHIP_FACTS, name, place, known),
-            prefer,
+            _order(fields, known, place, "prefer"),
             file,
         )
     return by_name
@@ -117,7 +116,7 @@ def profiles(
         if base is not None:
             order = tuple(dict.fromkeys((*order, *base.order)))
             chosen = {**dict(base.picks), **chosen}
-        by_name[name] = Profile(name, order, tuple(chosen.items()), file)
+        by_name[name] = Profile(name, order, tuple(chosen.items()))
     return by_name
 
 
@@ -221,9 +220,7 @@ def _reading(
     read = known[source].read if "read" not in row else checks.day(row["read"], inside, "read")
     if read is None:
         raise inside.fault("read", "the day it was read, here or in its source", "none")
-    part = checks.named(row["part"], inside) if isinstance(row.get("part"), str) else ""
-    if "part" in row and not part:
-        raise inside.fault("part", "text", checks.shown(row["part"]))
+    part = checks.named(_optional(row, inside, "part"), inside) if "part" in row else ""
     where = checks.text(row["where"], inside, "where")
     formula = _optional(row, inside, "formula")
     return Reading(value, basis, source, where, status, read, formula, part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from derive.facts import Catalogue, sources
 from derive.notation.quantity import Quantity
@@ -20,26 +20,8 @@ def cited(
 ) -> list[str]:
     """A line for each source that some quantities, or some keys, cite, in the order of the files of
     the catalogue, by default the shipped one."""
-    wanted = {*keys, *(key for quantity in quantities for key in _keys(quantity))}
-    lines = []
-    for source in sources(catalogue):
-        if source.key in wanted:
-            place = f", {source.address}" if source.address else ""
-            dated = f", {source.dated}" if source.dated != "undated" else ""
-            lines.append(f"[{source.key}] {source.title}, {source.publisher}{dated}{place}")
-    return lines
-
-
-def _keys(quantity: Quantity) -> Iterator[str]:
-    stack, seen = [quantity], set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.source:
-            yield node.source
-        stack.extend(child for _, child in node.inputs)
+    wanted = {*keys, *(node.source for quantity in quantities for node in quantity.nodes())}
+    return [str(source) for source in sources(catalogue) if source.key in wanted]
 
 
 def _lines(node: Quantity, seen: set[int], name: str) -> list[str]:

@@ -20,7 +20,7 @@ WAYS: Mapping[str, str] = {
     "Quantity": "a quantity, such as number(2)", "Expr": "an expression such as alpha*X",
     "Symbol": "a symbol such as X, not in quotes", "Rational": "an exact number of SymPy",
     "Strategy": "a strategy such as fsdp", "Limit": "a limit such as context_ring",
-    **{made.title(): f"a {made}, as {made}(...) makes" for made in ("chip", "model", "block")},
+    **{x.title(): f"a {x}, as {x}(...) makes" for x in ("chip", "model", "block", "task")},
 }  # fmt: skip
 
 

@@ -140,27 +140,18 @@ def fraction(value: Exact) -> Fraction:
 
     Raises DeriveError for floats, which are inexact, and for what is no real finite number.
     """
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Fraction(value)
-    if isinstance(value, sp.Rational):
-        return Fraction(int(value.p), int(value.q))
+    if isinstance(value, Rational) and not isinstance(value, bool):
+        return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, float) or (isinstance(value, sp.Basic) and value.has(sp.Float)):
         raise DeriveError(f"expected an exact number, found the float {quoted(value)}")
     if not isinstance(value, sp.Expr) or value.free_symbols or value.is_extended_real is False:
         raise DeriveError(f"expected a real number, found {quoted(value)}")
-    return _irrational(value)
-
-
-def _irrational(value: sp.Expr) -> Fraction:
     evaluated = sp.N(value, WORKING_DIGITS)
     if not evaluated.is_Float:
         raise DeriveError(f"expected a real number, found {quoted(value)}")
     if evaluated._prec == 1:  # no digit is certain: what cancels to nothing
         return Fraction(0)
-    ratio = sp.Rational(evaluated)
-    close = Fraction(int(ratio.p), int(ratio.q))
+    close = fraction(sp.Rational(evaluated))
     simple = close.limit_denominator(10**12)
     return simple if abs(simple - close) <= abs(close) * _SAME else close
 

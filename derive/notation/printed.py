@@ -32,6 +32,9 @@ MINUS = "\u2212"
 NO_BREAK = "\u00a0"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TURNED: dict[Toward, Toward] = {"nearest": "nearest", "down": "up", "up": "down"}
+Kind = Literal[
+    "integer", "significant", "decimals", "si", "binary", "percent", "exact", "scientific"
+]
 _SHORT = {"FLOP": "FLOP", "byte": "B", "second": "s"}
 
 
@@ -40,9 +43,7 @@ class Rounding:
     """How a number is rounded and written; `trim` drops zeros that end a decimal fraction, and
     `toward` says to which side it is rounded at its last digit."""
 
-    kind: Literal[
-        "integer", "significant", "decimals", "si", "binary", "percent", "exact", "scientific"
-    ]
+    kind: Kind
     digits: int = 0
     trim: bool = False
     toward: Toward = "nearest"

@@ -11,14 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from math import prod
+from typing import Any, Literal, TypeAlias
 
 import sympy as sp
 
 from derive.notation import digits
 from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError, UnitError, quoted, written
-from derive.notation.printed import Rounding, printed, printed_tex, reading_rule
+from derive.notation.printed import Kind, Rounding, printed, printed_tex, reading_rule
 from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
@@ -28,7 +29,7 @@ Comparison: TypeAlias = Callable[["Quantity", Operand], bool]
 Status = Literal["published", "derived", "provisional", "assumed", "measured", "given"]
 _TOWARD: dict[str, digits.Toward] = {"": "nearest", "<=": "down", ">=": "up"}
 _FORMAT = re.compile(r"((?:.?[<^>])?(?:[1-9][0-9]{0,2})?)(?:,?(?:\.([0-9]{1,2}))?([defg%]))?s?")
-_KINDS: dict[str, Literal["integer", "scientific", "decimals", "significant", "percent"]] = {
+_KINDS: dict[str, Kind] = {
     "d": "integer", "e": "scientific", "f": "decimals", "g": "significant", "%": "percent",
 }  # fmt: skip
 
@@ -157,18 +158,42 @@ class Quantity:
     __add__, __radd__ = _operation("+")
     __sub__, __rsub__ = _operation("-")
 
-    def leaves(self) -> Iterator[Quantity]:
-        """The quantities at the bottom of the tree, each once, in the order of the formula."""
-        seen: set[Quantity] = set()
+    @property
+    def plain(self) -> int | float | None:
+        """The number as JSON has it: whole where it is, None beyond the range of float64."""
+        exact = digits.fraction(self.value)
+        try:
+            return exact.numerator if exact.denominator == 1 else float(exact)
+        except OverflowError:
+            return None
+
+    def row(self, symbol: str) -> dict[str, Any]:
+        """What JSON says of an input, under the name that a formula has for it: its number, its
+        unit and where it is from."""
+        return {
+            "symbol": symbol,
+            "value": self.plain,
+            "unit": str(self.unit),
+            "of": self.owner,
+            "basis": self.basis,
+            "source": self.source,
+            "status": self.status,
+        }
+
+    def nodes(self) -> Iterator[Quantity]:
+        """This quantity and all that it rests on, each once, in the order of the formula."""
+        seen: set[int] = set()  # a quantity that stands in several places is one object
         stack = [self]
         while stack:
             node = stack.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if not node.inputs:
+            if id(node) not in seen:
+                seen.add(id(node))
                 yield node
-            stack.extend(child for _, child in reversed(node.inputs))
+                stack.extend(child for _, child in reversed(node.inputs))
+
+    def leaves(self) -> Iterator[Quantity]:
+        """The quantities at the bottom of the tree, each once, in the order of the formula."""
+        return iter(dict.fromkeys(node for node in self.nodes() if not node.inputs))
 
 
 @guarded
@@ -233,15 +258,10 @@ def check_label(letter: sp.Symbol, value: Quantity) -> None:
 
 def _folded(expr: sp.Expr) -> Unit:
     """The unit of a product of powers, labels included; of anything else, without labels."""
-    if isinstance(expr, (sp.Mul, sp.Pow, sp.Symbol)):
-        total = one
-        for factor in sp.Mul.make_args(expr):
-            base, power = factor.as_base_exp()
-            if not isinstance(base, sp.Symbol) or not isinstance(power, sp.Rational):
-                break
-            total = total * unit_of_symbol(base) ** Fraction(int(power.p), int(power.q))
-        else:
-            return total
+    factors = [factor.as_base_exp() for factor in sp.Mul.make_args(expr)]
+    if all(base.is_Symbol and power.is_Rational for base, power in factors):
+        units = (unit_of_symbol(base) ** digits.fraction(power) for base, power in factors)
+        return prod(units, start=one)
     return unit_of(expr, unit_of_symbol)
 
 

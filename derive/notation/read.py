@@ -36,13 +36,10 @@ _TOKEN = re.compile(
 _TYPOGRAPHY = str.maketrans({"−": "-", "×": "*", "·": "*"})
 
 
-def _log2(argument: sp.Expr) -> sp.Expr:
-    return sp.log(argument, 2)
-
-
 FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
-    "sqrt": sp.sqrt, "log2": _log2, "log": sp.log, "ceil": sp.ceiling, "ceiling": sp.ceiling,
-    "floor": sp.floor, "min": sp.Min, "max": sp.Max, "Min": sp.Min, "Max": sp.Max,
+    "sqrt": sp.sqrt, "log2": lambda x: sp.log(x, 2), "log": sp.log, "ceil": sp.ceiling,
+    "ceiling": sp.ceiling, "floor": sp.floor, "min": sp.Min, "max": sp.Max, "Min": sp.Min,
+    "Max": sp.Max,
 }  # fmt: skip
 _MANY = ("min", "max", "Min", "Max")
 
@@ -179,7 +176,7 @@ class _Grammar:
             expr = sp.nan
         if expr.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I) or expr.is_extended_real is False:
             raise DeriveError(f"no finite real expression: {quoted(self.text)}")
-        if self.kind != "end":
+        if self.next[0] != "end":
             raise self.error("an operator or the end")
         return expr
 
@@ -187,23 +184,21 @@ class _Grammar:
         return DeriveError(f"expected a formula, found {quoted(rest[:1])} in {quoted(self.text)}")
 
     @property
-    def kind(self) -> str:
-        return self.tokens[self.at][0]
-
-    @property
-    def token(self) -> str:
-        return self.tokens[self.at][1]
+    def next(self) -> tuple[str, str]:
+        """The kind of the next token, and its text."""
+        return self.tokens[self.at]
 
     def error(self, expected: str) -> DeriveError:
-        here = quoted(self.token) if self.token else "the end"
+        here = quoted(self.next[1]) if self.next[1] else "the end"
         return DeriveError(f"expected {expected}, found {here} in {quoted(self.text)}")
 
     def take(self, *signs: str) -> str:
         """The next token where it is one of the signs, then consumed; else an empty text."""
-        if self.kind != "sign" or self.token not in signs:
+        kind, token = self.next
+        if kind != "sign" or token not in signs:
             return ""
         self.at += 1
-        return self.tokens[self.at - 1][1]
+        return token
 
     def sum(self) -> sp.Expr:
         return self.deeper(self.terms)
@@ -278,7 +273,7 @@ class _Grammar:
         return expr
 
     def atom(self) -> sp.Expr:
-        kind, token = self.tokens[self.at]
+        kind, token = self.next
         if kind == "number":
             self.at += 1
             value = digits.exact(token.rstrip(".").replace(".e", "e").replace(".E", "e"))

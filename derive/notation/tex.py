@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
@@ -21,7 +21,7 @@ from derive.notation.text import Factor, quotient, summed, terms, text
 __all__ = ["block", "inline", "latex_of", "tex", "text"]
 
 Dialect = Literal["github", "dollars"]
-DIALECTS: tuple[Dialect, ...] = ("github", "dollars")
+DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 MAX_LENGTH = 1000
 AND = r" \quad\text{and}\quad "
 
@@ -55,10 +55,6 @@ class _Printer(LatexPrinter):  # type: ignore[misc]
         sign = "-" if expr < 0 else ""
         return sign + grouped(str(abs(int(expr))), "{,}")
 
-    def _print_Rational(self, expr: sp.Rational) -> str:
-        return self._product(expr)
-
-    _print_Half = _print_Rational
     _print_int = _print_Integer
 
     def _print_Float(self, expr: sp.Float) -> str:
@@ -69,12 +65,6 @@ class _Printer(LatexPrinter):  # type: ignore[misc]
 
     def _print_Add(self, expr: sp.Add, order: object = None) -> str:
         return summed([str(self._print(term)) for term in terms(expr, _order)])
-
-    def _print_Mul(self, expr: sp.Mul) -> str:
-        return self._product(expr)
-
-    def _print_Pow(self, expr: sp.Pow) -> str:
-        return self._product(expr)
 
     def _print_log(self, expr: sp.log) -> str:
         return rf"\ln\left({self._print(expr.args[0])}\right)"
@@ -112,6 +102,8 @@ class _Printer(LatexPrinter):  # type: ignore[misc]
             above = self._joined(*parts.top) if not parts.rooted else above
         shown = f"{_over(above, below)} {beside}".strip()
         return f"- {shown}" if parts.negative else shown
+
+    _print_Rational = _print_Half = _print_Mul = _print_Pow = _product
 
     def _joined(self, number: int, factors: tuple[Factor, ...], alone: bool = False) -> str:
         shown = [] if number == 1 else [str(self._print_Integer(sp.Integer(number)))]

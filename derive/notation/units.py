@@ -9,10 +9,11 @@ Units are read here as people type them, too: "GB/s", "tokens per chip", "FLOP/b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 
 import sympy as sp
 
@@ -29,15 +30,11 @@ PLURAL_SAME = frozenset({"FLOP"})
 Powers = tuple[tuple[str, Fraction], ...]
 
 
-def _powers(items: Mapping[str, Fraction], order: tuple[str, ...]) -> Powers:
-    return tuple((name, items[name]) for name in order if items.get(name, 0) != 0)
-
-
-def _combine(left: Powers, right: Powers, sign: int, order: tuple[str, ...]) -> Powers:
+def _product(left: Powers, right: Powers, order: tuple[str, ...]) -> Powers:
     total = dict(left)
     for name, power in right:
-        total[name] = total.get(name, Fraction(0)) + sign * power
-    return _powers(total, order)
+        total[name] = total.get(name, Fraction(0)) + power
+    return tuple((name, total[name]) for name in order if total.get(name))
 
 
 @dataclass(frozen=True)
@@ -49,15 +46,11 @@ class Unit:
 
     def __mul__(self, other: Unit) -> Unit:
         return Unit(
-            _combine(self.powers, other.powers, 1, BASES),
-            _combine(self.labels, other.labels, 1, LABELS),
+            _product(self.powers, other.powers, BASES), _product(self.labels, other.labels, LABELS)
         )
 
     def __truediv__(self, other: Unit) -> Unit:
-        return Unit(
-            _combine(self.powers, other.powers, -1, BASES),
-            _combine(self.labels, other.labels, -1, LABELS),
-        )
+        return self * other**-1
 
     def __pow__(self, power: int | Fraction) -> Unit:
         exponent = Fraction(power)
@@ -71,12 +64,10 @@ class Unit:
         """The same unit without its labels."""
         return Unit(self.powers)
 
-    @property
-    def dimensionless(self) -> bool:
-        return not self.powers
-
     def __str__(self) -> str:
-        return _written(self.powers + self.labels, singular=True)
+        every = self.powers + self.labels
+        above = [_raised(n, p) for n, p in every if p > 0]
+        return "/".join([" ".join(above) or "1", *(_raised(n, -p) for n, p in every if p < 0)])
 
     def words(self, *, singular: bool = False) -> str:
         """The unit as it reads in a sentence: "tokens per chip", "FLOP per byte", "" if none.
@@ -103,18 +94,6 @@ def _raised(name: str, power: Fraction) -> str:
     return name if power == 1 else f"{name}^{power}"
 
 
-def _written(powers: Iterable[tuple[str, Fraction]], singular: bool) -> str:
-    above = [_raised(n, p) for n, p in powers if p > 0]
-    below = [_raised(n, -p) for n, p in powers if p < 0]
-    if not above and not below:
-        return "1"
-    return "/".join([" ".join(above) or "1", *below])
-
-
-def _base(name: str) -> Unit:
-    return Unit(powers=((name, Fraction(1)),))
-
-
 def label(name: str) -> Unit:
     """The label `name` as a unit without dimension; raises UnknownName for an undeclared label."""
     if name not in LABELS:
@@ -123,7 +102,7 @@ def label(name: str) -> Unit:
 
 
 one = Unit()
-flop, byte, second = (_base(name) for name in BASES)
+flop, byte, second = (Unit(((name, Fraction(1)),)) for name in BASES)
 token, sequence, chip, way = (label(n) for n in ("token", "sequence", "chip", "way"))
 parameter, layer, slice_, axis = (label(n) for n in ("parameter", "layer", "slice", "axis"))
 stage, element, micro_batch, day = (label(n) for n in ("stage", "element", "micro-batch", "day"))
@@ -141,10 +120,7 @@ def unit_of(expr: sp.Expr, unit_of_symbol: Callable[[sp.Symbol], Unit], where: s
         if isinstance(node, sp.Symbol):
             return unit_of_symbol(node).dimension
         if isinstance(node, sp.Mul):
-            product = one
-            for factor in node.args:
-                product = product * fold(factor)
-            return product
+            return prod(map(fold, node.args), start=one)
         if isinstance(node, sp.Pow):
             base, exponent = node.args
             if isinstance(exponent, sp.Rational):
@@ -177,7 +153,7 @@ def _place(where: str) -> str:
 
 
 def _pure(unit: Unit, node: sp.Basic, where: str) -> Unit:
-    if not unit.dimensionless:
+    if unit.powers:
         raise UnitError(f"{_place(where)}{node} takes a number without unit, found {unit}")
     return one
 

@@ -109,11 +109,6 @@ class Axis:
     column: bool = True
     traffic: bool = True
 
-    @property
-    def heading(self) -> str:
-        """What heads its column in a table."""
-        return self.name.replace("_", "-")
-
 
 def _unmodelled(symbol: sp.Symbol, *, traffic: bool) -> Axis:
     """An axis of which the step model knows the degree 1 alone."""

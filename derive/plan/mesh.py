@@ -135,8 +135,6 @@ class Mesh:
 
         Raises UnknownName for an axis that is not there, DeriveError for an index outside it.
         """
-        if not isinstance(coordinates, Mapping):
-            raise DeriveError(f"expected an index by axis, found {quoted(coordinates)}")
         for name, index in coordinates.items():
             if name not in self.sizes:
                 raise unknown("mesh axis", str(name), self.sizes)
@@ -166,6 +164,7 @@ class Mesh:
         return places
 
 
+@guarded
 def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None) -> Mesh:
     """The mesh with these sizes. `order` lists the axes from the inside out ("tp,cp,dp,pp" or
     Megatron's "tp-cp-dp-pp"), or names a system (see ORDERS); without it the order of `sizes`.
@@ -173,9 +172,6 @@ def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None
     An axis of the order without a size has size 1 and is left out. Raises DeriveError for an axis
     that the order lacks or repeats.
     """
-    if not isinstance(sizes, Mapping) or not all(isinstance(name, str) for name in sizes):
-        told = 'expected sizes by axis such as {"tp": 2}'
-        raise DeriveError(f"a mesh: {told}, found {quoted(sizes)}")
     if order is None:
         return Mesh(tuple(sizes.items()), cards_per_node)
     names = ordered(order)
@@ -185,27 +181,26 @@ def mesh(sizes: Mapping[str, int], cards_per_node: int, order: str | None = None
     return Mesh(tuple((n, sizes[n]) for n in names if n in sizes), cards_per_node)
 
 
-def ordered(text: str) -> tuple[str, ...]:
+@guarded
+def ordered(order: str) -> tuple[str, ...]:
     """The axes of an order, from the inside out; raises UnknownName and DeriveError."""
-    if not isinstance(text, str):
-        raise DeriveError(f"expected an order such as tp,cp,dp,pp, found {quoted(text)}")
-    names = tuple(name.strip() for name in text.replace("-", ",").split(","))
+    names = tuple(name.strip() for name in order.replace("-", ",").split(","))
     if len(names) == 1 and names[0] in ORDERS:
         return ORDERS[names[0]]
     for name in names:
         if not name:
             told = "expected axes such as tp,cp,dp,pp, or one of " + ", ".join(ORDERS)
-            raise DeriveError(f"order: {told}; found {quoted(text)}")
+            raise DeriveError(f"order: {told}; found {quoted(order)}")
         if name in ORDERS:
             raise DeriveError(
-                f"the order {quoted(text)} mixes axes with {name}, which is an order by itself"
+                f"the order {quoted(order)} mixes axes with {name}, which is an order by itself"
             )
         if name not in AXIS_NAMES:
             if len(names) == 1:
                 raise unknown("mesh axis or order", name, (*AXIS_NAMES, *ORDERS))
             raise unknown("mesh axis", name, AXIS_NAMES)
         if names.count(name) > 1:
-            raise DeriveError(f"the order {quoted(text)} has {name} twice")
+            raise DeriveError(f"the order {quoted(order)} has {name} twice")
     return names
 
 

@@ -114,7 +114,7 @@ class Plan:
             flops, seconds = self.quantity("model_flops"), self.quantity("seconds")
             peak = self.known[v.C]
             inputs = (("model_flops", flops), ("step", seconds), ("N", cards), ("C", peak))
-            return Quantity(_rational(self.mfu), one, name, formula=MFU, inputs=inputs)
+            return Quantity(sp.Rational(self.mfu), one, name, formula=MFU, inputs=inputs)
         if name in ("seconds", "step_seconds"):
             return self.value(step.seconds, second, "step")
         if name in ("memory", "memory_bytes"):
@@ -137,11 +137,7 @@ def _tree(
 ) -> Quantity:
     symbols = sorted(expr.free_symbols, key=v.rank)
     inputs = tuple((s.name, known[s]) for s in symbols)
-    return Quantity(_rational(value), unit, name, formula=text(expr), inputs=inputs)
-
-
-def _rational(value: Fraction) -> sp.Rational:
-    return sp.Rational(value.numerator, value.denominator)
+    return Quantity(sp.Rational(value), unit, name, formula=text(expr), inputs=inputs)
 
 
 def plan_of(task: Task, degrees: Degrees) -> Plan:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from derive.notation.text import aligned
-from derive.plan.axes import AXES, REASONS, Degrees, Space, broken, worded
+from derive.plan.axes import AXES, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import Task
@@ -32,29 +32,11 @@ def shares(plan: Plan) -> tuple[tuple[str, Fraction], ...]:
     return tuple((name, part) for name, part in every if part >= SMALLEST_SHARE)
 
 
-def framed(task: Task, lines: Sequence[str], fit: int, rejected: Mapping[str, int]) -> list[str]:
-    """Lines on a search between what is planned and the counts of what fits and of what does not,
-    by reason."""
-    candidates = fit + sum(rejected.values())
-    combinations = "combination" if candidates == 1 else "combinations"
-    noun = "plan fits" if fit == 1 else "plans fit"
-    return [
-        str(task),
-        *conditions(task),
-        *lines,
-        f"{fit:,} {noun} of {candidates:,} {combinations}",
-        *(f"  {n:,} rejected: {REASONS[reason]}" for reason, n in rejected.items()),
-    ]
-
-
 def conditions(task: Task) -> list[str]:
     """What the caller has set, in a line, and a note on each value that plays no part."""
-    pairs = []
-    for symbol in task.given:
-        if symbol in task.fixed:
-            pairs.append(f"{symbol} = {task.fixed[symbol]:,}")
-        else:
-            pairs.append(f"{symbol} = {task.values[symbol].printed()}")
+    values = {symbol: value.printed() for symbol, value in task.values.items()}
+    values |= {symbol: f"{degree:,}" for symbol, degree in task.fixed.items()}
+    pairs = [f"{symbol} = {values[symbol]}" for symbol in task.given]
     return [*([f"set: {', '.join(pairs)}"] if pairs else []), *(f"note: {x}" for x in notes(task))]
 
 
@@ -70,7 +52,7 @@ def table(plans: Sequence[Plan]) -> list[str]:
         for place, axis in enumerate(AXES)
         if axis.column or any(plan.degrees[place] > 1 for plan in plans)
     ]
-    heads = [AXES[place].heading for place in columns]
+    heads = [AXES[place].name.replace("_", "-") for place in columns]
     rows = [["rank", *heads, "MFU", "step", "memory", "recomputed", "where it goes"]]
     for rank, plan in enumerate(plans, 1):
         parts = ", ".join(f"{NAMES.get(name, name)} {share(part)}" for name, part in shares(plan))

@@ -74,12 +74,20 @@ class Ranking:
         return self.space.size
 
     def lines(self, plans: Sequence[Plan]) -> list[str]:
-        """What is planned, some first plans or what is nearest, and the counts."""
+        """What is planned, some first plans or what is nearest, and how many fit and do not."""
         if self.fit:
             lines = report.table(plans)
         else:
             lines = report.nothing(self.task, self.too_large, self.near)
-        return report.framed(self.task, lines, self.fit, self.rejected)
+        fit = "1 plan fits" if self.fit == 1 else f"{self.fit:,} plans fit"
+        combinations = "combination" if self.candidates == 1 else "combinations"
+        return [
+            str(self.task),
+            *report.conditions(self.task),
+            *lines,
+            f"{fit} of {self.candidates:,} {combinations}",
+            *(f"  {n:,} rejected: {REASONS[reason]}" for reason, n in self.rejected.items()),
+        ]
 
     def __getitem__(self, axis: sp.Symbol) -> Any:
         """The degrees of one axis of the plans that were kept, in rank order."""
@@ -111,14 +119,13 @@ def _rows(columns: Any) -> Iterator[Degrees]:
     return (Degrees(map(int, column)) for column in columns.T)
 
 
+@guarded
 def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     """Every plan of the space (by default `task.space`) that fits, best first.
 
     `top` bounds how many are kept (0: all), and with it the memory. Raises DeriveError for a `top`
     that is no whole number, and where the task fixes degrees that no plan has.
     """
-    if not isinstance(task, Task):
-        raise DeriveError(f"expected a task, as task(...) makes, found {written(task)}")
     whole_number("top", top, 0)
     grid = task.space if space is None else space
     step = task.step
@@ -137,7 +144,9 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
             if not np.min(edges.least) >= edges.near or not np.max(seconds) < inf:
                 close = block.good & edges.undecided(redo, seconds, task.counts.layers)
                 seconds = np.array(np.broadcast_to(seconds, fits.shape))
-                _settle(task, block, close, seconds, fits)
+                decided = [plan_of(task, row) for row in _rows(block.written(close, 0)[:-1])]
+                fits[close] = [not plan.lacks_bytes for plan in decided]
+                seconds[close] = [as_float(plan.step_seconds) for plan in decided]
             seconds = np.broadcast_to(seconds, fits.shape)
             number = int(np.count_nonzero(fits))
             fit += number
@@ -249,13 +258,6 @@ def _dividing(
         good &= quotient == np.floor(quotient)
         lost[quantity] += each * (before - int(np.count_nonzero(good)))
     return good
-
-
-def _settle(task: Task, block: _Block, close: Any, seconds: Any, fits: Any) -> None:
-    """Decide plans by exact numbers, in the arrays of their block."""
-    decided = [plan_of(task, row) for row in _rows(block.written(close, 0)[:-1])]
-    fits[close] = [not plan.lacks_bytes for plan in decided]
-    seconds[close] = [as_float(plan.step_seconds) for plan in decided]
 
 
 def _ranked(kept: list[tuple[Any, Any]], top: int) -> tuple[Any, Any]:

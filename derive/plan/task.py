@@ -125,7 +125,10 @@ def task(
     """The task, with `values` by symbol or name in place of facts and assumptions; degrees among
     them are fixed. Assumptions may be given by name. Parameters follow where shapes are given and
     they are not. Raises DeriveError, in one line, for what no plan can have."""
-    _check_types(model, chip)
+    for what, one, kind in (("model", model, Model), ("chip", chip, Chip)):
+        if not isinstance(one, kind):
+            name = one if isinstance(one, str) else "..."
+            raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(one)}')
     assumptions = as_assumptions(assumptions)
     cards = whole(cards, v.N, "cards", LARGEST)
     seq, batch = whole(seq, v.T, "seq", LARGEST), whole(batch, v.B_seq, "batch", LARGEST)
@@ -147,13 +150,6 @@ def task(
     )  # fmt: skip
     _check(asked)
     return asked
-
-
-def _check_types(model: object, chip: object) -> None:
-    for what, given, kind in (("model", model, Model), ("chip", chip, Chip)):
-        if not isinstance(given, kind):
-            name = given if isinstance(given, str) else "..."
-            raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(given)}')
 
 
 def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:

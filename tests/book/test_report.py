@@ -7,6 +7,7 @@ import json
 import pytest
 
 from derive.book import report
+from derive.facts import chip
 from derive.notation.errors import DeriveError, UnknownName
 
 FIGURES = """
@@ -35,14 +36,16 @@ def test_fields_and_values(book):
     assert [list(record) for record in found.values()] == [FIELDS] * 5
     assert [r["kind"] for r in found.values()] == ["shown", "claim", "require", "require", "given"]
     shown = found["alpha-v5p"]
+    basis = {s.name: q.basis for s, q in chip("tpu-v5p").bindings().items()}
+    assert "per axis" in basis["W"]
     assert shown == {
         "chapter": "06", "name": "alpha-v5p", "value": 2550, "unit": "FLOP/byte",
         "printed": "2,550\u00a0FLOP per byte", "kind": "shown", "holds": True, "formula": "C/W",
         "inputs": [
             {"symbol": "C", "value": 459 * 10**12, "unit": "FLOP/second", "of": "tpu-v5p",
-             "source": "SB2", "status": "published"},
+             "basis": basis["C"], "source": "SB2", "status": "published"},
             {"symbol": "W", "value": 18 * 10**10, "unit": "byte/second", "of": "tpu-v5p",
-             "source": "SB2", "status": "published"},
+             "basis": basis["W"], "source": "SB2", "status": "published"},
         ],
     }  # fmt: skip
     assert found["twice"]["printed"] == "about 5,100"

@@ -27,7 +27,7 @@ TEMPLATE = """<< show("alpha-v5p") >> << claim("twice", "about 5,100") >> << der
 << require("more", "more") >> << given("batch", "4,096 tokens") >>
 """
 FIELDS = ["chapter", "name", "value", "unit", "printed", "kind", "holds", "formula", "inputs"]
-INPUT = {"symbol", "value", "unit", "of", "source", "status"}
+INPUT = {"symbol", "value", "unit", "of", "basis", "source", "status"}
 
 
 @pytest.fixture

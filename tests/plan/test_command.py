@@ -280,8 +280,8 @@ def test_the_inputs_are_what_the_plans_rest_on():
     inputs = {one["symbol"]: one for one in plan(f"{BASE} --set W_dcn=25e9")[0]["inputs"]}
     assert inputs["eta"]["value"] == 0.6 and inputs["eta"]["status"] == "assumed"
     assert inputs["W_dcn"] == {
-        "symbol": "W_dcn", "value": 25e9, "unit": "byte/second", "of": "", "source": "",
-        "status": "given",
+        "symbol": "W_dcn", "value": 25e9, "unit": "byte/second", "of": "", "basis": "",
+        "source": "", "status": "given",
     }  # fmt: skip
     assert inputs["M_hbm"]["of"] == "h100-sxm" and inputs["M_hbm"]["source"]
     assert {"L", "K", "P", "mu", "W_node", "n_node"} < set(inputs)

@@ -119,10 +119,9 @@ def timed_passes(strategy: Strategy, assumptions: Assumptions) -> tuple[TimedPas
     """The passes that the assumptions ask for; "step" is forward and backward as one pass."""
     passes = strategy.passes(assumptions)
     if assumptions.passes == "step":
-        both = [p.name for p in passes]
         flops = sp.Add(*(p.flops for p in passes))
         moves = tuple(m for p in passes for m in p.moves)
-        passes = (PassCost(" + ".join(both), flops, moves),)
+        passes = (PassCost(" + ".join(p.name for p in passes), flops, moves),)
     elif assumptions.passes != "each":
         passes = tuple(p for p in passes if p.name == assumptions.passes)
     return tuple(_timed(cost, strategy.nested, assumptions) for cost in passes)

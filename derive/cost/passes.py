@@ -313,9 +313,8 @@ def _scheduled(steps: Sequence[Operation], block: Block) -> tuple[Operation, ...
             scheduled.append(step)
             continue
         name = whole_name(step.move.tensor)
-        own = tuple(product for product, tensors in touched.items() if name in tensors)
         ring = _is_ring(step, block.rings)
-        under = own if ring else tuple(product for product in touched if product not in own)
+        under = tuple(product for product, names in touched.items() if (name in names) == ring)
         critical = step.move.critical and not ring
         move = replace(
             step.move,

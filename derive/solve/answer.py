@@ -353,18 +353,15 @@ def input_lines(quantities: Sequence[Quantity]) -> list[str]:
 def _origin(quantity: Quantity) -> str:
     """Where a leaf comes from: chip or model, basis, source and status, in brackets."""
     basis = quantity.basis.split(":")[0].split(";")[0]
-    parts = [quantity.owner, basis, f"[{quantity.source}]" if quantity.source else ""]
-    parts.append(quantity.status)
-    return f"({', '.join(p for p in parts if p)})"
+    source = f"[{quantity.source}]" if quantity.source else ""
+    return f"({', '.join(filter(None, (quantity.owner, basis, source, quantity.status)))})"
 
 
 def tree_lines(quantities: Sequence[Quantity], depth: int = 1) -> list[str]:
     """The inputs, each before its own, indented by how deep they stand."""
     lines = []
     for name, given in (pair for quantity in quantities for pair in quantity.inputs):
-        origin = given.formula or ", ".join(
-            x for x in (given.owner, given.source, given.status) if x
-        )
+        origin = given.formula or ", ".join(filter(None, (given.owner, given.source, given.status)))
         lines.append(f"{'  ' * depth}{name} = {given.printed()} ({origin})")
         if given.formula and given.inputs and not given.owner:  # facts have trees of their own
             lines += tree_lines([given], depth + 1)

@@ -65,9 +65,8 @@ def question(expr: object) -> Question:
         v.meaning(base)
     above = sorted((s for s, power in powers.items() if power == 1), key=v.rank)
     if len(above) != 1:
-        raise DeriveError(
-            f"a question has one symbol above the line, such as B/X: found {quoted(expr)}"
-        )
+        told = "a question has one symbol above the line, such as B/X"
+        raise DeriveError(f"{told}: found {quoted(expr)}")
     return Question(expr, above[0], expr / above[0])
 
 
@@ -142,11 +141,9 @@ def _state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbo
             f"{strategy.block} says nothing of {asked.expr}: none of its tensors are parameters, "
             "or they are not all split alike"
         )
-    mesh = set(strategy.mesh)
     through = strategy.state * strategy.chips / v.N
-    if not mesh & through.free_symbols and not mesh & {*asked.symbols, *fixed}:
-        return through
-    return strategy.state
+    named = through.free_symbols.union(asked.symbols, fixed)
+    return strategy.state if named & {*strategy.mesh} else through
 
 
 def mesh_in_terms_of_chips(

@@ -44,15 +44,15 @@ class Recomputed:
             return "symbolically"
         size = stages(self.assumptions)[self.stage]
         freed = size - size.xreplace({v.L_r: v.L_r + 1})
+        left = claim.lhs - claim.rhs
         if self.kind == "fits":
-            _expect(claim.lhs - claim.rhs, size - BUDGET, where, isinstance(claim, sp.Le))
-        elif self.kind == "frees":
-            _expect(claim.lhs - claim.rhs, freed, where, isinstance(claim, sp.Gt))
-            _check_positive(freed, where)
-        else:
-            # Over budget by (bound - L_r) times what a layer frees, which is positive.
-            _expect(size - BUDGET, freed * (claim.rhs - claim.lhs), where, isinstance(claim, sp.Ge))
-            _check_positive(freed, where)
+            _expect(left, size - BUDGET, where, isinstance(claim, sp.Le))
+            return "symbolically"
+        _check_positive(freed, where)
+        if self.kind == "frees":
+            _expect(left, freed, where, isinstance(claim, sp.Gt))
+        else:  # over budget by (bound - L_r) times what a layer frees, which is positive
+            _expect(size - BUDGET, -freed * left, where, isinstance(claim, sp.Ge))
         return "symbolically"
 
 

@@ -288,7 +288,10 @@ def _bounded_by(
         try:
             range_ = solved(total, TRIAL)
         except NotClosedForm:
-            raise _no_closed_form(need, what, load) from None
+            asked = tex.text(what.expr)
+            name = f"{need.name}: {asked}" if need.definitions else asked
+            told = f"the condition is {tex.text(in_alpha(load.total))} <= 1"
+            raise NotClosedForm(f"{name} has no readable closed form: {told}") from None
         for direction, expr in ((">=", range_.low), ("<=", range_.high)):
             if expr is not None:
                 bounds.append(Bound(direction, in_alpha(expr, what), load.passes, load.links))
@@ -344,10 +347,8 @@ def _without_implied(bounds: list[Bound]) -> tuple[Bound, ...]:
     """The bounds without those that another one of the same direction implies."""
     kept: list[Bound] = []
     for new in bounds:
-        if any(_implies(old, new) for old in kept):
-            continue
-        kept = [old for old in kept if not _implies(new, old)]
-        kept.append(new)
+        if not any(_implies(old, new) for old in kept):
+            kept = [*(old for old in kept if not _implies(new, old)), new]
     return tuple(kept)
 
 
@@ -356,15 +357,6 @@ def _implies(strong: Bound, weak: Bound) -> bool:
     if strong.direction != weak.direction or not isinstance(ratio, sp.Rational):
         return False
     return bool(ratio >= 1 if strong.direction == ">=" else ratio <= 1)
-
-
-def _no_closed_form(need: Requirement, what: Question, load: Load) -> NotClosedForm:
-    asked = tex.text(what.expr)
-    name = f"{need.name}: " if need.definitions else ""
-    return NotClosedForm(
-        f"{name}{asked} has no readable closed form: the condition is "
-        f"{tex.text(in_alpha(load.total))} <= 1"
-    )
 
 
 def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) -> DeriveError:

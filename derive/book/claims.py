@@ -56,7 +56,7 @@ def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
     written, number = literal(literal_text), fraction(value)
     if not _RULES[_sided(rule_name, written)](written, number):
         return False
-    hedges = written.hedges.difference(_BOUNDS.get(rule_name, ()))
+    hedges = written.hedges.difference(BOUNDS.get(rule_name, ()))
     return all(_SIDES[hedge](number, written.value) for hedge in hedges)
 
 
@@ -64,16 +64,16 @@ _SIDES: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "nearly": operator.le,
 }  # fmt: skip
-_BOUNDS = {"floor": ("<", "<="), "ceil": (">", ">=")}
+BOUNDS = {"floor": ("<", "<="), "ceil": (">", ">=")}
 
 
 def _sided(rule_name: str, written: Literal) -> str:
     """The rule that rounds to the side that the hedges name; raises DeriveError where the rule is
     a bound on the other side."""
-    for rule, sides in _BOUNDS.items():
+    for rule, sides in BOUNDS.items():
         if written.hedges.isdisjoint(sides):
             continue
-        if rule_name in _BOUNDS and rule_name != rule:
+        if rule_name in BOUNDS and rule_name != rule:
             down = rule_name == "floor"
             says = "rounds an upper bound down" if down else "rounds a lower bound up"
             raise DeriveError(f"rule {rule_name} {says}; {quoted(written.text)} is the other bound")

@@ -120,12 +120,16 @@ class Figure:
         return claims.restated(self._rule(words), words, self.quantity.value)
 
     def _rule(self, words: str) -> str:
-        """The rule for these words: a bound that no hedge softens is rounded to its own side."""
+        """The rule for these words: a bound is rounded to its own side where no hedge softens it,
+        or where one says that it is a bound."""
         if self.kind == "given" and self.quantity is not None:
             return given_rule(self.quantity)
         side = _SIDES[self.quantity.bound if self.quantity is not None else ""]
-        plainly = self.check == "round" and unhedged(words)[0] == words
-        return side if side and plainly else self.check
+        if not side or self.check != "round":
+            return self.check
+        says = literal(words).hedges
+        bounds = says and says.issubset(claims.BOUNDS[side])
+        return side if bounds or unhedged(words)[0] == words else self.check
 
 
 def given_rule(quantity: Quantity) -> str:

@@ -37,16 +37,19 @@ _AS_TYPED = (
     (re.compile(r"\bleave gated out\b"), "leave out --gated"),
     (re.compile(r"(unknown symbol .*, none like it)$"), r"\1; derive symbols lists them"),
     (re.compile(r"\bfixed=\[(\w+)(?:, \w+)*\]"), r"--set \1=..."),
-    (re.compile(r"^(cards|seq|batch)\b"), r"--\1"),
+    (re.compile(r"^(cards|seq|batch)\b(?!\.)"), r"--\1"),
     (re.compile(r"\b(?:the )?network (torus|node|two-level|egress)\b"), r"--network \1"),
 )
 
 
 def as_typed(message: str) -> str:
-    """A message with the options of the command line for the arguments that it names."""
+    """A message with the options of the command line for the arguments that it names; what was
+    typed stands in it as it was."""
+    typed = re.findall(r"'[^']*'", message)
+    message = re.sub(r"'[^']*'", "''", message)
     for pattern, option in _AS_TYPED:
         message = pattern.sub(option, message)
-    return message
+    return re.sub("''", lambda _: typed.pop(0), message)
 
 
 class _Once(Action):

@@ -6,6 +6,7 @@ user's file is read each time it is asked for, since it may have changed.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ DATA = Path(__file__).parent / "data"
 SHIPPED = ("sources.toml", "chips.toml", "models.toml", "profiles.toml")
 DEFAULT_PROFILE = "scaling-book"
 LARGEST = 2**20
-MOST_DOTS = 100
+MOST_PARTS = 100
+_LONG_KEY = re.compile(rf"""((?:"[^"]*"|'[^']*'|[\w-]+)[ \t]*\.[ \t]*){{{MOST_PARTS}}}""")
 _Named = TypeVar("_Named", Chip, Model)
 
 
@@ -201,9 +203,8 @@ def _instead(path: Path) -> str:
 def _parsed(content: str, file: str) -> dict[str, Any]:
     # tomllib takes as long for a key of many dotted parts as for their number squared.
     for line, text in enumerate(content.split("\n"), 1):
-        if text.count(".") > MOST_DOTS:
-            told = f"expected at most {MOST_DOTS} dots on a line, found {text.count('.')}"
-            raise FactError(f"{file}: line {line}: {told}")
+        if _LONG_KEY.search(text):
+            raise FactError(f"{file}: line {line}: expected a key of at most {MOST_PARTS} parts")
     try:
         return tomllib.loads(content, parse_float=Decimal)
     # ValueError is also what Python raises for a whole number of too many digits, ArithmeticError

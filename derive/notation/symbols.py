@@ -72,7 +72,7 @@ def meaning(letter: sp.Symbol) -> Meaning:
     name = letter.name
     known = _vocabulary.get(name)
     if known is None:
-        raise unknown("symbol", name, _vocabulary)
+        raise unknown("symbol", name, _book())
     if known.symbol != letter:
         raise UnknownName(
             f"this {name} is not the vocabulary's, which is positive: use derive's {name} "
@@ -84,7 +84,7 @@ def meaning(letter: sp.Symbol) -> Meaning:
 def find(name: str) -> sp.Symbol:
     """The symbol called `name`; raises UnknownName, offering the nearest names."""
     if name not in _vocabulary:
-        raise unknown("symbol", name, _vocabulary)
+        raise unknown("symbol", name, _book())
     return _vocabulary[name].symbol
 
 
@@ -104,6 +104,11 @@ def mesh_axis(name: str) -> sp.Symbol:
             f"mesh axis {name}: {name} is the {known.gloss}; give the axis another name"
         )
     return known.symbol
+
+
+def _book() -> list[str]:
+    """The names of the book's symbols: what a message offers does not hang on a user's own axes."""
+    return [name for name, entry in _vocabulary.items() if entry.role != "axis"]
 
 
 def vocabulary() -> Mapping[str, Meaning]:

@@ -50,8 +50,10 @@ class Mesh:
         names = [name for name, _ in self.axes]
         if not names:
             raise DeriveError("a mesh needs at least one axis")
-        for name, size in (*self.axes, ("cards per node", self.cards_per_node)):
-            whole_number(name, size)
+        sizes = tuple((name, whole_number(name, size)) for name, size in self.axes)
+        object.__setattr__(self, "axes", sizes)  # a number of NumPy or SymPy as Python's own
+        cards = whole_number("cards per node", self.cards_per_node)
+        object.__setattr__(self, "cards_per_node", cards)
         for name in names:
             if name not in AXIS_NAMES:
                 raise unknown("mesh axis", name, AXIS_NAMES)

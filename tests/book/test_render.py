@@ -269,7 +269,10 @@ def test_a_bound_is_printed_on_its_side_wherever_a_chapter_prints_it(book):
     assert "1,644 1,644.8 chips; 3,825 3,825.0 tokens; 1,095 1,094.5 tokens per chip;" in text
     assert "| 1,644 | 1,100 |" in " ".join(text.split())
     book.built(template.replace("WORDS", '"about 1,645"'), BOUND)
-    assert "it would be '1,644'" in book.refused(template.replace("WORDS", '"1,645"'), BOUND)
+    book.built(template.replace("WORDS", '"at most 1,644"'), BOUND)
+    for wrong, right in (("1,645", "1,644"), ("at most 1,645", "at most 1,644")):
+        told = book.refused(template.replace("WORDS", f'"{wrong}"'), BOUND)
+        assert f"it would be '{right}'" in told
 
 
 NAMES = ("most", "least", "odd")

@@ -28,7 +28,7 @@ def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:
         {"symbol": name, "unit": str(known.unit), "role": known.role, "gloss": known.gloss}
         for name, known in v.vocabulary().items()
     ]
-    return data, "\n".join(f"{d['symbol']:<10}{d['unit']:<16}{d['gloss']}" for d in data)
+    return data, "\n".join(f"{d['symbol']:<9} {d['unit']:<15} {d['gloss']}" for d in data)
 
 
 def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:

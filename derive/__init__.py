@@ -111,4 +111,6 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     vocabulary = import_module("derive.notation.symbols").vocabulary()
     strategies = import_module("derive.cost.strategies").STRATEGIES
-    return [*sorted([*_MODULE_OF, *strategies]), *vocabulary]
+    # A user's own axes are no names of ours: `import *` must not put them over a user's values.
+    symbols = [name for name, entry in vocabulary.items() if entry.role != "axis"]
+    return [*sorted([*_MODULE_OF, *strategies]), *symbols]

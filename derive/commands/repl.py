@@ -118,7 +118,7 @@ def run() -> int:
     names: dict[str, Any] = {name: getattr(derive, name) for name in dir(derive)}
     names["__builtins__"] = builtins
     interactive = sys.stdin is not None and sys.stdin.isatty()
-    symbols = [name for name, meaning in vocabulary().items() if meaning.role != "time"]
+    symbols = [s for s, known in vocabulary().items() if known.role not in ("time", "axis")]
     banner = BANNER.format(
         strategies=_wrapped("Strategies:", STRATEGIES),
         limits=_wrapped("Limits of a step:", LIMITS),

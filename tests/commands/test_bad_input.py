@@ -55,7 +55,7 @@ def test_strategies_and_shardings(refused: Any, text: str, part: str) -> None:
 
 
 QUESTIONS = [
-    ("b/x", "did you mean B"),
+    ("bb/x", "did you mean B"),
     ("alhpa", "did you mean alpha"),
     ("", "expected"),
     ("Q", "unknown symbol"),

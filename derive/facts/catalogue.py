@@ -204,7 +204,8 @@ def _parsed(content: str, file: str) -> dict[str, Any]:
     # tomllib takes as long for a key of many dotted parts as for their number squared.
     for line, text in enumerate(content.split("\n"), 1):
         if _LONG_KEY.search(text):
-            raise FactError(f"{file}: line {line}: expected a key of at most {MOST_PARTS} parts")
+            told = f"expected a key of at most {MOST_PARTS} parts, found a longer one"
+            raise FactError(f"{file}: line {line}: {told}")
     try:
         return tomllib.loads(content, parse_float=Decimal)
     # ValueError is also what Python raises for a whole number of too many digits, ArithmeticError

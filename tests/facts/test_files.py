@@ -292,3 +292,9 @@ def test_any_slip_of_the_pen_loads_or_is_told(write, at, cut, put):
     except DeriveError as error:
         assert isinstance(error, FactError)
         assert str(error).startswith(f"{path}:")
+
+
+def test_dots_that_are_no_key_are_read(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text(f"{SOURCE}\n# {'.' * 200} {'1.5, ' * 200}\n{CHIP}")
+    assert facts.load_file(path).chips

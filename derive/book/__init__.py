@@ -19,19 +19,6 @@ from derive.notation.printed import (
 )
 
 __all__ = [
-    "Bars",
-    "Chapter",
-    "Plot",
-    "binary",
-    "ceiling",
-    "cell",
-    "decimals",
-    "exact",
-    "floor",
-    "integer",
-    "math",
-    "percent",
-    "scientific",
-    "si",
-    "significant",
-]
+    "Bars", "Chapter", "Plot", "binary", "ceiling", "cell", "decimals", "exact", "floor", "integer",
+    "math", "percent", "scientific", "si", "significant",
+]  # fmt: skip

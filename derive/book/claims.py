@@ -51,8 +51,6 @@ def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
     Raises UnknownName for an unknown rule, and DeriveError where the literal is no number, or one
     that the rule does not take (a fraction in words has no digits to round at).
     """
-    if rule_name not in CLAIM_RULES:
-        raise unknown("claim rule", rule_name, CLAIM_RULES)
     written, number = literal(literal_text), fraction(value)
     if not _RULES[_sided(rule_name, written)](written, number):
         return False
@@ -68,8 +66,10 @@ BOUNDS = {"floor": ("<", "<="), "ceil": (">", ">=")}
 
 
 def _sided(rule_name: str, written: Literal) -> str:
-    """The rule that rounds to the side that the hedges name; raises DeriveError where the rule is
-    a bound on the other side."""
+    """The rule that rounds to the side that the hedges name; raises UnknownName for none, and
+    DeriveError where the rule is a bound on the other side."""
+    if rule_name not in CLAIM_RULES:
+        raise unknown("claim rule", rule_name, CLAIM_RULES)
     for rule, sides in BOUNDS.items():
         if written.hedges.isdisjoint(sides):
             continue
@@ -88,8 +88,6 @@ def restated(rule_name: str, literal_text: str, value: Exact) -> str:
 
     For the message about a claim that does not hold; raises what `holds` raises.
     """
-    if rule_name not in CLAIM_RULES:
-        raise unknown("claim rule", rule_name, CLAIM_RULES)
     words = _restated(rule_name, literal_text, value)
     core, hedges = unhedged(literal_text)
     with suppress(DeriveError):
@@ -101,13 +99,14 @@ def restated(rule_name: str, literal_text: str, value: Exact) -> str:
 
 def _restated(rule_name: str, literal_text: str, value: Exact) -> str:
     written, number = literal(literal_text), fraction(value)
+    rule = _sided(rule_name, written)
     if rule_name == "rank":
         return _swapped(written, ordinal(int(number)) if number >= 1 else str(number))
     if rule_name == "unit_fraction":
         return str(Fraction(1, _denominators(number)[0])) if number > 0 else str(number)
     if written.kind == "fraction" or (rule_name == "exact" and number % written.step):
         return f"{number.numerator:,}" if number.denominator == 1 else str(number)
-    count = _ROUNDINGS[_sided(rule_name, written)](number, written.step)
+    count = _ROUNDINGS[rule](number, written.step)
     _, whole, part, tail = re.split(r"^[+\-−]?([0-9,]*)\.?([0-9]*)", written.digits, maxsplit=1)
     digits = fixed(abs(count), -len(part))
     if "," in whole or len(whole) < 4:
@@ -211,8 +210,7 @@ def clash(written: Literal, unit: Unit) -> str:
     The unit may be left out, wholly or in part; "tokens per chip" takes "tokens", and not "tokens
     per slice" or "chips per token". What a multiple or a fraction is taken of is not its unit.
     """
-    above = {_known(name) for name, power in unit.powers + unit.labels if power > 0}
-    below = {_known(name) for name, power in unit.powers + unit.labels if power < 0}
+    above, below = _names(unit, 1), _names(unit, -1)
     if written.kind == "ordinal":
         return ""  # "5th layer"
     if written.multiple and (above or below):
@@ -224,8 +222,7 @@ def clash(written: Literal, unit: Unit) -> str:
         named = _named(word)
         if named is None:
             continue
-        over = {_known(name) for name, power in named.powers + named.labels if power > 0}
-        if not over <= (below if inverse else above):
+        if not _names(named, 1) <= (below if inverse else above):
             return word
     return ""
 
@@ -257,5 +254,7 @@ def _scaled(word: str) -> bool:
     return prefix is not None and _named(word) is None and _named(word[prefix.end() :]) is not None
 
 
-def _known(name: str) -> str:
-    return {"way": "chip"}.get(name, name)
+def _names(unit: Unit, side: int) -> set[str]:
+    """What stands above the line of a unit (1), or below it (-1); a way is a chip."""
+    powers = unit.powers + unit.labels
+    return {"chip" if name == "way" else name for name, power in powers if power * side > 0}

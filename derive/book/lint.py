@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from derive.book import github_math
 from derive.book.marks import Rendered, hidden, revealed
 from derive.book.problems import Mistake
+from derive.notation import tex
 from derive.notation.errors import DeriveError, nearest, quoted
 
 SUPPORTING = frozenset({"cite", "derived"})
@@ -48,7 +48,7 @@ def lint(
         *_supported(tokens, rendered, starts),
         *_links(tokens, files),
         *_structure(tokens, lines),
-        *github_math.math(tokens),
+        *_math(tokens),
         *_whole(rendered, starts),
     ]
     located = [(_origin(rendered, starts, f), revealed(f.text)) for f in mistakes]
@@ -171,14 +171,10 @@ def _supported(
         figures = [s for s in inside if s.mark.kind in SUPPORTED]
         if figures and not any(s.mark.kind in SUPPORTING for s in inside):
             kind = "table" if token.type == "table_open" else "paragraph"
-            line = _line_of(starts, figures[0].start)
+            line = bisect_right(starts, figures[0].start) - 1
             printed = ", ".join(dict.fromkeys(span.mark.name for span in figures))
             text = f"a {kind} prints {printed} without a citation or the mark derived"
             yield Mistake(line, text, rendered.text[figures[0].start : figures[0].end])
-
-
-def _line_of(starts: Sequence[int], position: int) -> int:
-    return bisect_right(starts, position) - 1
 
 
 # --- links
@@ -275,6 +271,74 @@ def _whole(rendered: Rendered, starts: Sequence[int]) -> Iterator[Mistake]:
             span.mark.kind == "condition" or after in ("", "\n") or after.startswith("\n\n")
         )
         if not alone:
-            line = _line_of(starts, span.start)
+            line = bisect_right(starts, span.start) - 1
             text_of = f"{span.mark.kind} {span.mark.name} needs an empty line before and after it"
             yield Mistake(line, text_of)
+
+
+# --- math
+
+
+def _math(tokens: Sequence[Any]) -> Iterator[Mistake]:
+    """Each formula that GitHub would reject or not recognise: only what it is known to print."""
+    after = -1
+    for token in tokens:
+        if token.type == "fence" and token.info.strip() == "math":
+            yield from _block(token, after)
+            after = token.map[1]
+        elif token.type == "inline":
+            yield from _inline(token)
+
+
+def _block(token: Any, after: int) -> Iterator[Mistake]:
+    line = token.map[0]
+    if token.level:
+        yield Mistake(line, "a block of math stands at the left margin, outside lists and quotes")
+    if after == line:
+        yield Mistake(line, "two blocks of math need an empty line between them")
+    try:
+        tex.block(revealed(token.content))
+    except DeriveError as error:
+        yield Mistake(line, str(error))
+
+
+def _inline(token: Any) -> Iterator[Mistake]:
+    children = token.children
+    beside = ("text", "html_inline")
+    texts = ["", *(child.content if child.type in beside else "" for child in children), ""]
+    around = list(zip(texts, texts[2:], strict=False))  # what stands before and after each
+    formulas = {  # code between dollars
+        index
+        for index, (before, after) in enumerate(around)
+        if children[index].type == "code_inline" and before.endswith("$") and after.startswith("$")
+    }
+    line, depth = token.map[0], 0
+    for index, (child, (before, after)) in enumerate(zip(children, around, strict=True)):
+        line += child.type in ("softbreak", "hardbreak")
+        depth += (child.type == "link_open") - (child.type == "link_close")
+        if index in formulas:
+            yield from _formula(child.content, before[:-1], after[1:], depth, line)
+        elif child.type == "text":
+            text = child.content
+            if index - 1 in formulas:
+                text = text.removeprefix("$")
+            if index + 1 in formulas:
+                text = text.removesuffix("$")
+            money = text == "$" and before.startswith("<span") and after == "</span>"
+            if "$" in text and not money:
+                told = "a bare dollar: write math as $`...`$, and money as USD or <span>$</span>"
+                yield Mistake(line, told, "$")
+
+
+def _formula(source: str, before: str, after: str, depth: int, line: int) -> Iterator[Mistake]:
+    typed = revealed(source)
+    if depth:
+        yield Mistake(line, f"math inside a link: {typed}", typed)
+    if before and not (before[-1].isspace() or before[-1] in "([|—"):
+        yield Mistake(line, f"math needs a space before it, found {before[-1]!r}: {typed}", typed)
+    if after and (after[0].isalnum() or after[0] in "$_"):
+        yield Mistake(line, f"math needs a space after it, found {after[0]!r}: {typed}", typed)
+    try:
+        tex.inline(typed)
+    except DeriveError as error:
+        yield Mistake(line, str(error), typed)

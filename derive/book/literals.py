@@ -209,7 +209,8 @@ def _counted(words: list[str]) -> tuple[int, int]:
     ceiling = 10**15
     for index, word in enumerate(words):
         free = current % 100 == 0 and (current > 0 or total > 0 or used == 0)
-        if word in _ONES and (free or (_ONES[word] in range(1, 10) and _ten(current))):
+        tens = current % 10 == 0 and current % 100 >= 20
+        if word in _ONES and (free or (_ONES[word] in range(1, 10) and tens)):
             current += _ONES[word]
         elif word in _TENS and free:
             current += _TENS[word]
@@ -224,7 +225,3 @@ def _counted(words: list[str]) -> tuple[int, int]:
             break
         used = index + 1
     return total + current, used
-
-
-def _ten(current: int) -> bool:
-    return current % 10 == 0 and current % 100 >= 20

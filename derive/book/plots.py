@@ -78,14 +78,10 @@ class Plot:
         curves = tuple(_series(title, *one, log_x, log_y) for one in series)
         if not curves:
             raise DeriveError(f"plot {quoted(title)} has no series")
-        values: dict[str, object] = {
-            "title": title, "x": x, "y": y, "series": curves,
-            "vertical": tuple(_line(title, *one, log_x) for one in vertical),
-            "horizontal": tuple(_line(title, *one, log_y) for one in horizontal),
-            "log_x": bool(log_x), "log_y": bool(log_y),
-        }  # fmt: skip
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
+        across = tuple(_line(title, *one, log_x) for one in vertical)
+        along = tuple(_line(title, *one, log_y) for one in horizontal)
+        vars(self).update(title=title, x=x, y=y, series=curves, vertical=across, horizontal=along)
+        vars(self).update(log_x=bool(log_x), log_y=bool(log_y))
 
     @property
     def digest(self) -> str:
@@ -131,8 +127,7 @@ class Bars:
             )
         wholes = [sum(lengths) for lengths in zip(*(s.values for s in stripes), strict=True)]
         seen = tuple(s if _seen(s.values, wholes) else Stripe("", s.values) for s in stripes)
-        for key, value in {"title": title, "x": x, "bars": labels, "parts": seen}.items():
-            object.__setattr__(self, key, value)
+        vars(self).update(title=title, x=x, bars=labels, parts=seen)
 
     @property
     def digest(self) -> str:

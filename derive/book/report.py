@@ -9,7 +9,7 @@ from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure
 from derive.book.folders import folders
 from derive.book.problems import BookError
-from derive.facts.tree import cited, tree
+from derive.facts.catalogue import cited, tree
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
@@ -23,10 +23,12 @@ def figures(root: Path) -> list[dict[str, Any]]:
     author's first words for a claim, requirement or given. `inputs` are the inputs of the formula,
     or the figure itself where it has none. Raises BookError for a chapter that cannot be rendered.
     """
+    results, problems = render_all(folders(root))
+    problems += [p for result in results for p in result.problems if not p.is_drift]
+    if problems:
+        raise BookError(*problems)
     return [
-        _record(result, figure)
-        for result in _results(root)
-        for figure in result.chapter.figures.values()
+        _record(result, figure) for result in results for figure in result.chapter.figures.values()
     ]
 
 
@@ -41,14 +43,6 @@ def listing(root: Path) -> str:
         for r in figures(root)
     ]
     return "\n".join(aligned(rows))
-
-
-def _results(root: Path) -> list[Result]:
-    results, problems = render_all(folders(root))
-    problems += [p for result in results for p in result.problems if not p.is_drift]
-    if problems:
-        raise BookError(*problems)
-    return results
 
 
 def _record(result: Result, figure: Figure) -> dict[str, Any]:

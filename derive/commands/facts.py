@@ -8,6 +8,7 @@ from typing import Any
 
 from derive.commands.inputs import catalogue_of
 from derive.facts import Catalogue, Chip, Model, Reading, chip, model, source
+from derive.facts.readings import ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
 from derive.notation.printed import shown
@@ -95,11 +96,7 @@ def _reading(reading: Reading, unit: Unit, picked: bool) -> dict[str, Any]:
         "value": plain,
         "printed": text,
         "unit": str(unit),
-        "basis": reading.basis,
-        "source": reading.source,
-        "where": reading.where,
-        "status": reading.status,
-        "formula": reading.formula,
+        **{field: getattr(reading, field) for field in ORIGIN},
         "picked": picked,
     }
 

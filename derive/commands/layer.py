@@ -84,16 +84,10 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
 def _pass(cost: PassCost, plain: Plain, network: Network | None) -> dict[str, Any]:
     moves = []
     for move in cost.moves:
-        row = {
-            "collective": move.collective,
-            "tensor": move.tensor,
-            "axis": move.axis,
-            "array_bytes": plain(move.array_bytes),
-            "bytes": plain(move.bytes),
-            "sent_bytes": plain(move.sent_bytes),
-            "critical": move.critical,
-            "under": list(move.under),
-        }
+        row = {name: getattr(move, name) for name in ("collective", "tensor", "axis")}
+        sizes = ("array_bytes", "bytes", "sent_bytes")
+        row |= {name: plain(getattr(move, name)) for name in sizes}
+        row |= {"critical": move.critical, "under": list(move.under)}
         if network is not None:
             times = link_seconds(move, network, exact=True)
             row["seconds"] = plain(sp.Max(*times.values()))

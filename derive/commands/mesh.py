@@ -11,7 +11,7 @@ from typing import Any
 from derive.notation.digits import exact
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.read import MAX_LENGTH
-from derive.plan.mesh import Mesh, Regrouped, lines, mesh, regrouped
+from derive.plan.mesh import Mesh, lines, mesh, regrouped
 
 
 def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, int]:
@@ -55,20 +55,16 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         data["rank"] = cards.rank(sizes_of(options.at, "--at", 0))
         text.append(f"{_shown(cards.coordinates(data['rank']))} is rank {data['rank']}")
     if options.experts is not None:
-        experts = _experts(cards, options.experts)
+        sizes = sizes_of(options.experts, "--experts")
+        for name in sizes:
+            if name not in ("etp", "ep"):
+                raise unknown("axis of --experts", name, ("etp", "ep"))
+        experts = regrouped(cards, **sizes)
         data["experts"] = _as_data(experts, rank) if options.json else {}
         text += lines(experts)
         if rank is not None:
             text.append(f"rank {rank} is at {_shown(experts.coordinates(rank))} among them")
     return data, "\n".join(text)
-
-
-def _experts(cards: Mesh, text: str) -> Regrouped:
-    sizes = sizes_of(text, "--experts")
-    for name in sizes:
-        if name not in ("etp", "ep"):
-            raise unknown("axis of --experts", name, ("etp", "ep"))
-    return regrouped(cards, **sizes)
 
 
 def _as_data(cards: Mesh, rank: int | None) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import sympy as sp
 
 from derive.commands.inputs import catalogue_of, set_values
 from derive.commands.mesh import sizes_of
+from derive.commands.parser import TASK
 from derive.cost.assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model
-from derive.facts.tree import cited, tree
+from derive.facts.catalogue import cited, tree
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.read import quantity
@@ -76,7 +77,7 @@ def why(options: Namespace) -> str:
         raise DeriveError(f"{told}, found {quoted(figure)}")
     if options.chapters is not None:
         raise DeriveError(f"--chapters: not of {quoted(figure)}, which is no figure of a chapter")
-    for option in ("model", "chip", "cards", "seq", "batch"):
+    for option in TASK:
         if getattr(options, option) is None:
             raise DeriveError(f"{figure}: expected --{option} as well, as derive plan takes it")
     asked, known = asked_of(options)
@@ -193,11 +194,7 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
     asked = ranking.task
     values: dict[sp.Symbol, Fraction | int] = {**asked.numbers, **asked.fixed}
     data: dict[str, Any] = {
-        "model": asked.model,
-        "chip": asked.chip,
-        "cards": asked.cards,
-        "seq": asked.seq,
-        "batch": asked.batch,
+        **{name: getattr(asked, name) for name in TASK},
         "assumptions": {"name": asked.assumptions.name, **asked.assumptions.described()},
         "set": {s.name: _number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
@@ -236,11 +233,8 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     idle = {name: Fraction(0) for name in traffic if name not in plan.parts}
     return {
         **{axis.name: degree for axis, degree in zip(AXES, plan.degrees, strict=True)},
-        "mfu": _number(plan.mfu),
-        "step_seconds": _number(plan.step_seconds),
-        "memory_bytes": _number(plan.memory_bytes),
-        "recomputed_layers": plan.recomputed_layers,
-        "layers_per_stage": plan.layers_per_stage,
+        **{n: _number(getattr(plan, n)) for n in ("mfu", "step_seconds", "memory_bytes")},
+        **{n: getattr(plan, n) for n in ("recomputed_layers", "layers_per_stage")},
         "parts": {name: _number(part) for name, part in {**plan.parts, **idle}.items()},
         "memory": {name: _number(part) for name, part in plan.memory.items()},
     }

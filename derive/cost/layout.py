@@ -60,10 +60,8 @@ def rules_of(text: object) -> tuple[Rule, ...]:
             )
         dim, axis, only = match.groups()
         if len(axis) > 1 and axis.isupper():
-            raise ShardingError(
-                f"layout: mesh axis {axis} in capitals reads as the axes {', '.join(axis)}; write "
-                f"{axis.lower()}"
-            )
+            reads = f"reads as the axes {', '.join(axis)}; write {axis.lower()}"
+            raise ShardingError(f"layout: mesh axis {axis} in capitals {reads}")
         axis_names(axis, "layout")
         kinds = tuple(kind.strip() for kind in only.split(",")) if only else ()
         rule = Rule(dim, axis, kinds)

@@ -32,7 +32,6 @@ _WORD = r"[A-Za-z_][A-Za-z_0-9]*"
 _TOKEN = re.compile(rf"\s*(?:->|=>|{_WORD}|[\[\](),.*+@])")
 _DIMENSION = re.compile(rf"\s*(?:{_WORD}(?:\+{_WORD})*|[\[\](),.*+@])")
 _JOINS = ("->", "=>", ".", "*", "+", "@")
-HALF = sp.Rational(1, 2)
 
 
 def block(text: str, parameters: Collection[str] | None = None) -> Block:
@@ -92,7 +91,7 @@ class _Reader:
 
     def chain(self, cursor: _Cursor, left: Tensor) -> None:
         if cursor.peek() not in (".", "@"):
-            raise ShardingError(f"expected '.' and a weight after {left}, found {cursor.told()}")
+            raise cursor.fault(f"'.' and a weight after {left}")
         hidden = sum(token in (".", "@") for token in cursor.tokens) - 1
         place = 0
         while cursor.peek() in (".", "@"):
@@ -105,17 +104,16 @@ class _Reader:
             if cursor.passed("->"):
                 declared = cursor.result(self.tensors)
                 if cursor.flag("causal"):
-                    share *= HALF
+                    share *= sp.S.Half
             elif cursor.peek() is None:
-                raise ShardingError(
-                    "expected '-> Out[...]' at the end: the result must be declared"
-                )
+                told = "expected '-> Out[...]' at the end"
+                raise ShardingError(f"{told}: the result must be declared")
             name = "Tmp" if hidden < 2 else f"Tmp{place}"
             result = declared or inferred_result(left, rights[0], name)
             self.product(left, rights, result, share)
             left = result
         if cursor.peek() is not None:
-            raise ShardingError(f"expected '.', '->' or the end, found {cursor.told()}")
+            raise cursor.fault("'.', '->' or the end")
 
     def product(
         self, left: Tensor, rights: Sequence[Tensor], result: Tensor, share: sp.Rational
@@ -123,10 +121,8 @@ class _Reader:
         right = rights[0]
         for other in rights[1:]:
             if other.dims != right.dims:
-                raise ShardingError(
-                    f"{right} * {other}: the matrices of a gated layer must have the same "
-                    "dimensions"
-                )
+                told = "the matrices of a gated layer must have the same dimensions"
+                raise ShardingError(f"{right} * {other}: {told}")
         self.new(result)
         shared = [d for d in left.dims if d in right.dims]
         if not shared:
@@ -140,10 +136,8 @@ class _Reader:
             )
         summed = summed_dims(left, right, result)
         if not summed:
-            raise ShardingError(
-                f"{left} . {right}: nothing to sum over; they share only dimensions that {result} "
-                "keeps"
-            )
+            told = f"nothing to sum over; they share only dimensions that {result} keeps"
+            raise ShardingError(f"{left} . {right}: {told}")
         if not share:
             self.looked_up(left, summed)
         self.add(ProductLine(left.name, tuple(t.name for t in rights), result.name, share), result)
@@ -153,10 +147,8 @@ class _Reader:
         if rows.name in self.results:
             raise ShardingError(f"{rows.name} @ ...: what is looked up comes in, {rows} is made")
         if summed != rows.dims[-1:]:
-            raise ShardingError(
-                f"{rows} @ ...: a look-up sums over the last dimension alone, found "
-                f"{', '.join(summed)}"
-            )
+            told = f"a look-up sums over the last dimension alone, found {', '.join(summed)}"
+            raise ShardingError(f"{rows} @ ...: {told}")
 
     def function(self, cursor: _Cursor) -> None:
         name = cursor.word("a function such as norm")
@@ -273,17 +265,19 @@ class _Cursor:
         self.at += 1
         return True
 
-    def told(self) -> str:
+    def fault(self, expected: str) -> ShardingError:
+        """The error where something else was expected next."""
         token = self.peek()
-        return "the end" if token is None else quoted(token)
+        instead = "the end" if token is None else quoted(token)
+        return ShardingError(f"expected {expected}, found {instead}")
 
     def take(self, expected: str) -> None:
         if not self.passed(expected):
-            raise ShardingError(f"expected {expected!r} in a sharding, found {self.told()}")
+            raise self.fault(f"{expected!r} in a sharding")
 
     def end(self) -> None:
         if self.peek() is not None:
-            raise ShardingError(f"expected the end of the line, found {self.told()}")
+            raise self.fault("the end of the line")
 
     def flag(self, name: str) -> bool:
         """Whether `(name)` comes next; it is read where it does."""
@@ -299,7 +293,7 @@ class _Cursor:
     def word(self, expected: str) -> str:
         token = self.peek()
         if token is None or not (token[0].isalpha() or token[0] == "_"):
-            raise ShardingError(f"expected {expected} in a sharding, found {self.told()}")
+            raise self.fault(f"{expected} in a sharding")
         self.at += 1
         return token
 
@@ -310,10 +304,8 @@ class _Cursor:
         if self.peek(1) != "[" and name and name.isidentifier() and name not in known:
             if like is None:
                 self.advance()
-                raise ShardingError(
-                    f"expected the dimensions of the result, such as {quoted(f'{name}[B, D]')}, "
-                    f"found {self.told()}"
-                )
+                example = quoted(f"{name}[B, D]")
+                raise self.fault(f"the dimensions of the result, such as {example}")
             return like.named(self.name())
         return self.tensor(known)
 
@@ -370,10 +362,8 @@ def axis_names(word: str, where: str) -> tuple[str, ...]:
     names = tuple(name for part in parts for name in (part if part.isupper() else (part,)))
     for name in names:
         if not (name[:1].isalpha() and len(name) <= LONGEST_NAME):
-            raise ShardingError(
-                f"{where}: unknown mesh axis {quoted(name)}: a name begins with a letter and has "
-                f"at most {LONGEST_NAME}"
-            )
+            told = f"a name begins with a letter and has at most {LONGEST_NAME}"
+            raise ShardingError(f"{where}: unknown mesh axis {quoted(name)}: {told}")
         try:
             mesh_axis(name)
         except DeriveError as error:

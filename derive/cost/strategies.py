@@ -161,51 +161,6 @@ def layer(
     return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, gate)
 
 
-def _pipeline() -> Strategy:
-    # Per stage boundary: the whole batch's activations go to the next stage once forward, and
-    # their gradients come back once. A stage computes L/Z layers meanwhile.
-    whole = program(MLP)
-    passes = tuple(
-        PassCost(
-            cost.name,
-            cost.flops * v.L / v.Z,
-            (Move("send", tensor, ("Z",), v.e * v.B * v.D, critical=True),),
-        )
-        for cost, tensor in ((whole.forward, "Out"), (whole.backward, "dOut"))
-    )
-    title = "pipeline parallelism, per stage boundary"
-    return Strategy("pipeline", title, None, passes, v.Z, v.s_P * v.P / v.Z)
-
-
-def _cross_pod() -> Strategy:
-    # Inside a slice the layer is spread over N chips in any way that splits the weights evenly;
-    # each chip all-reduces the gradients of its own share with its peers in the other slices.
-    whole, chips = program(MLP), v.S * v.N
-    gradient = v.e_g * v.D * v.F / v.N
-    moves = tuple(
-        Move("all_reduce", tensor, ("S",), gradient, critical=False)
-        for tensor in ("dW_out", "dW_in")
-    )
-    passes = (
-        PassCost("forward", whole.forward.flops / chips, ()),
-        PassCost("backward", whole.backward.flops / chips, moves),
-    )
-    title = "data parallelism across slices"
-    return Strategy("cross_pod", title, None, passes, chips, v.s_P * v.P / v.N)
-
-
-def _weight_reads() -> Strategy:
-    # Every weight is read from memory once per pass while B tokens are multiplied with it.
-    whole = program(MLP)
-    loads = tuple(
-        Move("load", tensor.name, (), v.e * size, critical=True)
-        for tensor, size in whole.parameters
-    )
-    passes = (PassCost("forward", whole.forward.flops, loads),)
-    title = "weights read from the chip's own memory"
-    return Strategy("weight_reads", title, None, passes, sp.S.One)
-
-
 data_parallel = layer(MLP, "B:X", name="data_parallel", title="data parallelism")
 fsdp = layer(MLP, "B:X D:X", name="fsdp", title="FSDP (ZeRO-3)")
 tensor_parallel = layer(MLP, "F:Y D:Y", name="tensor_parallel", title="tensor parallelism")
@@ -235,9 +190,44 @@ ulysses = layer(
 expert_parallel = layer(
     EXPERTS, "E:X B:X", name="expert_parallel", title="experts over the axis of the tokens"
 )
-pipeline = _pipeline()
-cross_pod = _cross_pod()
-weight_reads = _weight_reads()
+
+_WHOLE = program(MLP)
+# Per stage boundary: the whole batch's activations go to the next stage once forward, and their
+# gradients come back once. A stage computes L/Z layers meanwhile.
+_STAGES = tuple(
+    PassCost(
+        cost.name,
+        cost.flops * v.L / v.Z,
+        (Move("send", tensor, ("Z",), v.e * v.B * v.D, critical=True),),
+    )
+    for cost, tensor in ((_WHOLE.forward, "Out"), (_WHOLE.backward, "dOut"))
+)
+pipeline = Strategy(
+    "pipeline", "pipeline parallelism, per stage boundary", None, _STAGES, v.Z, v.s_P * v.P / v.Z
+)
+# Inside a slice the layer is spread over N chips in any way that splits the weights evenly; each
+# chip all-reduces the gradients of its own share with its peers in the other slices.
+_CHIPS, _SHARE = v.S * v.N, v.e_g * v.D * v.F / v.N
+_SLICES = (
+    PassCost("forward", _WHOLE.forward.flops / _CHIPS, ()),
+    PassCost(
+        "backward",
+        _WHOLE.backward.flops / _CHIPS,
+        tuple(Move("all_reduce", t, ("S",), _SHARE, critical=False) for t in ("dW_out", "dW_in")),
+    ),
+)
+cross_pod = Strategy(
+    "cross_pod", "data parallelism across slices", None, _SLICES, _CHIPS, v.s_P * v.P / v.N
+)
+# Every weight is read from memory once per pass while B tokens are multiplied with it.
+_READS = tuple(Move("load", t.name, (), v.e * size, critical=True) for t, size in _WHOLE.parameters)
+weight_reads = Strategy(
+    "weight_reads",
+    "weights read from the chip's own memory",
+    None,
+    (PassCost("forward", _WHOLE.forward.flops, _READS),),
+    sp.S.One,
+)
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {one.name: one for one in list(vars().values()) if isinstance(one, Strategy)}

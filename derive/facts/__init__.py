@@ -24,21 +24,6 @@ from derive.facts.models import Model
 from derive.facts.readings import Fact, Reading, Source
 
 __all__ = [
-    "DEFAULT_PROFILE",
-    "Catalogue",
-    "Chip",
-    "Fact",
-    "Model",
-    "Override",
-    "Reading",
-    "Source",
-    "chip",
-    "chips",
-    "load_file",
-    "model",
-    "models",
-    "profiles",
-    "shipped",
-    "source",
-    "sources",
-]
+    "DEFAULT_PROFILE", "Catalogue", "Chip", "Fact", "Model", "Override", "Reading", "Source",
+    "chip", "chips", "load_file", "model", "models", "profiles", "shipped", "source", "sources",
+]  # fmt: skip

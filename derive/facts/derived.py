@@ -29,7 +29,7 @@ import sympy as sp
 
 from derive.facts.checks import Place, alike, one_of
 from derive.facts.chips import Chip
-from derive.facts.keys import CHIP_FACTS, MODEL_COUNTS, MODEL_FACTS
+from derive.facts.keys import CHIP_FACTS, MODEL_FACTS
 from derive.facts.models import Model
 from derive.facts.readings import Fact, Reading
 from derive.notation.errors import FactError, quoted
@@ -257,12 +257,7 @@ def _named(name: FactName, by: Fact, known: Owners) -> Fact:
 def _facts(owner: Chip | Model) -> dict[str, Fact]:
     """The facts of a chip or a model by name; the shape of a model counts among them."""
     facts = {fact.key.name: fact for fact in owner.facts}
-    if isinstance(owner, Model):
-        origin = "shape", owner.source, owner.where, owner.status
-        for name, key in MODEL_COUNTS.items():
-            reading = Reading(sp.Integer(getattr(owner, name)), *origin)
-            facts[name] = Fact(key, owner.name, (reading,))
-    return facts
+    return facts | owner.counts if isinstance(owner, Model) else facts
 
 
 def _dimension(read: Postfix, facts: Mapping[FactName, Fact]) -> Unit | None:

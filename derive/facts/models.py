@@ -12,7 +12,7 @@ from functools import cached_property
 import sympy as sp
 
 from derive.facts.keys import MODEL_COUNTS
-from derive.facts.readings import Fact
+from derive.facts.readings import Fact, Reading
 from derive.notation import symbols
 from derive.notation.arguments import guarded
 from derive.notation.errors import FactError, unknown
@@ -56,6 +56,16 @@ class Model:
         if key not in known:
             raise unknown(f"fact of {self.name}", key, known)
         return known[key]
+
+    @cached_property
+    def counts(self) -> dict[str, Fact]:
+        """The whole numbers of the shape by name, each a fact with one reading."""
+        facts = {}
+        for name, key in MODEL_COUNTS.items():
+            value, where = sp.Integer(getattr(self, name)), f"{self.where}: {name}"
+            reading = Reading(value, "", self.source, where, self.status)
+            facts[name] = Fact(key, self.name, (reading,))
+        return facts
 
     @property
     def feed_forward_matrices(self) -> int:
@@ -109,7 +119,7 @@ class Model:
 
     @cached_property
     def _shapes(self) -> dict[sp.Symbol, Quantity]:
-        counts = {key: self._count(key) for key in MODEL_COUNTS}
+        counts = {name: fact.quantity(*fact.readings) for name, fact in self.counts.items()}
         shapes = {key.symbol: counts[name] for name, key in MODEL_COUNTS.items() if key.symbol}
         shapes[G] = Quantity(
             sp.Integer(self.heads) / self.kv_heads,
@@ -120,15 +130,3 @@ class Model:
             inputs=(("heads", counts["heads"]), ("K", counts["kv_heads"])),
         )
         return shapes
-
-    def _count(self, key: str) -> Quantity:
-        declared = MODEL_COUNTS[key]
-        return Quantity(
-            sp.Integer(getattr(self, key)),
-            declared.unit,
-            key if declared.symbol is None else declared.symbol.name,
-            self.name,
-            self.source,
-            where=f"{self.where}: {key}",
-            status=self.status,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import sympy as sp
 
@@ -15,6 +15,7 @@ from derive.notation.quantity import Quantity, Status
 SourceKind = Literal["vendor", "book", "code", "paper", "secondary", "operator", "own"]
 SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 READING_STATUSES: tuple[Status, ...] = tuple(s for s in get_args(Status) if s != "given")
+ORIGIN = ("basis", "source", "where", "status", "formula")  # of a reading, and of its quantity
 
 
 @dataclass(frozen=True)
@@ -90,18 +91,9 @@ class Fact:
         if isinstance(reading.value, tuple):
             shape = "x".join(map(str, reading.value))
             raise FactError(f"{self.key.name} of {self.owner} is the shape {shape}, not a number")
-        symbol = self.key.symbol
-        return Quantity(
-            reading.value,
-            self.key.unit,
-            self.key.name if symbol is None else symbol.name,
-            owner=self.owner,
-            source=reading.source,
-            where=reading.where,
-            basis=reading.basis,
-            status=reading.status,
-            formula=reading.formula,
-        )
+        name = self.key.name if self.key.symbol is None else self.key.symbol.name
+        origin: dict[str, Any] = {field: getattr(reading, field) for field in ORIGIN}
+        return Quantity(reading.value, self.key.unit, name, owner=self.owner, **origin)
 
 
 @dataclass(frozen=True)

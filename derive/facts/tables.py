@@ -31,9 +31,9 @@ def sources(tables: Mapping[str, Any], file: str) -> dict[str, Source]:
     """The sources of a file by key; raises FactError."""
     needed, optional = ("title", "publisher", "kind", "dated"), ("address", "read")
     place = Place(file, "sources")
-    by_key = {}
-    for key, fields, inside in checks.entries(tables, place, needed, optional, checks.SOURCE_KEY):
-        by_key[key] = Source(
+    entries = checks.entries(tables, place, needed, optional, checks.SOURCE_KEY)
+    return {
+        key: Source(
             key,
             checks.text(fields["title"], inside, "title"),
             checks.text(fields["publisher"], inside, "publisher"),
@@ -42,15 +42,15 @@ def sources(tables: Mapping[str, Any], file: str) -> dict[str, Source]:
             _optional(fields, inside, "address"),
             checks.day(fields["read"], inside, "read") if "read" in fields else None,
         )
-    return by_key
+        for key, fields, inside in entries
+    }
 
 
 def chips(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) -> dict[str, Chip]:
     """The chips of a file by name, their readings citing `known` sources; raises FactError."""
     needed, optional = ("title", "facts"), ("aliases", "prefer")
-    by_name = {}
-    for name, fields, place in checks.entries(tables, Place(file, "chips"), needed, optional):
-        by_name[name] = Chip(
+    return {
+        name: Chip(
             name,
             checks.text(fields["title"], place, "title"),
             _aliases(fields, place),
@@ -58,7 +58,8 @@ def chips(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) -> 
             _order(fields, known, place, "prefer"),
             file,
         )
-    return by_name
+        for name, fields, place in checks.entries(tables, Place(file, "chips"), needed, optional)
+    }
 
 
 def models(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) -> dict[str, Model]:

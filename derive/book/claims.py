@@ -125,9 +125,8 @@ def _swapped(written: Literal, number: str) -> str:
 def _steps(written: Literal) -> Iterator[Fraction]:
     """The units of each digit that may be the author's last."""
     if written.kind == "fraction":
-        raise DeriveError(
-            f"{quoted(written.text)} has no digits to round at; use unit_fraction, or exact"
-        )
+        told = "has no digits to round at; use unit_fraction, or exact"
+        raise DeriveError(f"{quoted(written.text)} {told}")
     step = written.step
     while step <= written.widest:
         yield step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from io import BytesIO
+from itertools import cycle
 from typing import Any
 
 from derive.book.cards import MeshDrawing
@@ -68,27 +69,19 @@ def tick(value: float) -> str:
 
 
 def _fill(axes: Any, plot: Plot) -> None:
-    for index, series in enumerate(plot.series):
-        axes.plot(
-            series.xs,
-            series.ys,
-            label=series.label,
-            color=COLOURS[index % len(COLOURS)],
-            linestyle=DASHES[index % len(DASHES)],
-            linewidth=1.8,
-        )
+    for series, colour, dash in zip(plot.series, cycle(COLOURS), cycle(DASHES), strict=False):
+        style = {"color": colour, "linestyle": dash, "linewidth": 1.8}
+        axes.plot(series.xs, series.ys, label=series.label, **style)
     for line in plot.vertical:
         axes.axvline(line.at, color=INK, linewidth=1, linestyle=":")
-        place = (line.at, 0.02)
         axes.annotate(
-            line.label, place, xycoords=("data", "axes fraction"), rotation=90,
+            line.label, (line.at, 0.02), xycoords=("data", "axes fraction"), rotation=90,
             va="bottom", ha="right", fontsize=9,
         )  # fmt: skip
     for line in plot.horizontal:
         axes.axhline(line.at, color=INK, linewidth=1, linestyle=":")
-        place = (0.01, line.at)
         axes.annotate(
-            line.label, place, xycoords=("axes fraction", "data"), xytext=(0, 3),
+            line.label, (0.01, line.at), xycoords=("axes fraction", "data"), xytext=(0, 3),
             textcoords="offset points", va="baseline", fontsize=8,
         )  # fmt: skip
     axes.set(

@@ -146,13 +146,11 @@ def _squeezed(text: str) -> str:
 def _aligned(old: str, new: str, spans: list[tuple[int, int, Span]]) -> list[str | None]:
     """What `old` has in the place of each figure where other text changed too."""
     steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    texts: list[str | None] = []
-    for first, last, _ in spans:
-        start = _mapped(steps, first, last_side=False)
-        end = _mapped(steps, last, last_side=True)
-        text = old[start:end].strip(" ")
-        texts.append(text or None)
-    return texts
+    edges = (
+        (_mapped(steps, first, last_side=False), _mapped(steps, last, last_side=True))
+        for first, last, _ in spans
+    )
+    return [old[start:end].strip(" ") or None for start, end in edges]
 
 
 def _mapped(

@@ -75,9 +75,8 @@ def table(
         raise DeriveError(f"table {name} has no columns")
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
-            raise DeriveError(
-                f"table {name}, row {number}: expected {len(header)} cells, found {len(row)}"
-            )
+            told = f"expected {len(header)} cells, found {len(row)}"
+            raise DeriveError(f"table {name}, row {number}: {told}")
         for part in row:
             _pieces(part)
     if align is None:
@@ -87,9 +86,8 @@ def table(
             for column in columns
         )
     if len(align) != len(header) or set(align) - set("lrc"):
-        raise DeriveError(
-            f"table {name}: expected {len(header)} letters l, r or c, found {quoted(align)}"
-        )
+        told = f"expected {len(header)} letters l, r or c, found {quoted(align)}"
+        raise DeriveError(f"table {name}: {told}")
     return Table(name, tuple(header), tuple(map(tuple, rows)), align)
 
 

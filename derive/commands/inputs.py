@@ -25,13 +25,11 @@ from derive.notation.read import assignment
 
 LONGEST_PATH = 4096
 # What states an assumption, by the option's name in the parsed ones.
-OPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
-        "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
-        "network": "--network",
-    }
-)  # fmt: skip
+OPTIONS: Mapping[str, str] = MappingProxyType({
+    "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
+    "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
+    "network": "--network",
+})  # fmt: skip
 
 
 def path_of(text: str, what: str) -> Path:

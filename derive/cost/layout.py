@@ -55,9 +55,8 @@ def rules_of(text: object) -> tuple[Rule, ...]:
     for word in re.split(r"\s+(?![^(]*\))", text.strip()):
         match = _RULE.match(word)
         if match is None:
-            raise ShardingError(
-                f"layout: expected a rule such as B:X or D:dp(weights), found {quoted(word)}"
-            )
+            told = "expected a rule such as B:X or D:dp(weights)"
+            raise ShardingError(f"layout: {told}, found {quoted(word)}")
         dim, axis, only = match.groups()
         if len(axis) > 1 and axis.isupper():
             reads = f"reads as the axes {', '.join(axis)}; write {axis.lower()}"
@@ -109,9 +108,8 @@ def _check(rule: Rule, block: Block) -> None:
         hint = meant(rule.dim, dims, f"it has {', '.join(dims)}")
         raise ShardingError(f"layout {rule}: the block has no dimension {quoted(rule.dim)}; {hint}")
     if f"{rule.dim}_{rule.axis}" in dimensions():
-        raise ShardingError(
-            f"layout {rule}: {rule.dim}_{rule.axis} is a dimension; give the axis another name"
-        )
+        told = f"{rule.dim}_{rule.axis} is a dimension; give the axis another name"
+        raise ShardingError(f"layout {rule}: {told}")
     names = [tensor.name for tensor in block.tensors]
     for name in rule.only:
         if name not in (*KINDS, *names):

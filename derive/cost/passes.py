@@ -91,11 +91,10 @@ def _cost(name: str, steps: Sequence[Operation], block: Block) -> PassCost:
 
 def activations(block: Block) -> tuple[str, ...]:
     """Every tensor but the parameters, in the order in which they come to be."""
-    listed: list[str] = [*block.inputs]
+    listed = [*block.inputs]
     for line in block.lines:
-        listed += line.branches if isinstance(line, ProductLine) else ()
-        listed += [line.result] if line.result not in listed else []
-    return tuple(listed)
+        listed += [*(line.branches if isinstance(line, ProductLine) else ()), line.result]
+    return tuple(dict.fromkeys(listed))
 
 
 class _LineByLine(Pass):

@@ -185,17 +185,15 @@ class _Reader:
         cursor.end()
         if sign == "->":
             if len(result.dims) != len(operand.dims):
-                raise ShardingError(
-                    f"{result}: expected {len(operand.dims)} dimensions, as {operand}"
-                )
+                told = f"expected {len(operand.dims)} dimensions, as {operand}"
+                raise ShardingError(f"{result}: {told}")
             self.add(FunctionLine("view", (operand.name,), result.name), result)
             return
         function = "route" if len(result.dims) > len(operand.dims) else "combine"
         wide, narrow = (result, operand) if function == "route" else (operand, result)
         if len(wide.dims) != len(narrow.dims) + 1 or wide.dims[2:] != narrow.dims[1:]:
-            raise ShardingError(
-                f"{operand} => {result}: expected rows [B, ...] and places [E, J, ...] of experts"
-            )
+            told = "expected rows [B, ...] and places [E, J, ...] of experts"
+            raise ShardingError(f"{operand} => {result}: {told}")
         self.add(FunctionLine(function, (operand.name,), result.name), result)
 
     def mention(self, cursor: _Cursor) -> Tensor:
@@ -344,9 +342,8 @@ class _Cursor:
         tensor = Tensor(name, tuple(dims), tuple(layout))
         check_layout(tensor)
         if known.get(name, tensor) != tensor:
-            raise ShardingError(
-                f"{tensor}: {name} is {known[name]} before; a name used again is the same tensor"
-            )
+            told = f"{name} is {known[name]} before; a name used again is the same tensor"
+            raise ShardingError(f"{tensor}: {told}")
         return tensor
 
 

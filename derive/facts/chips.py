@@ -143,9 +143,8 @@ class Chip:
         where = f"override of {declared.name} of {self.name}"
         if isinstance(wanted, str):
             if fact is None:
-                raise FactError(
-                    f"{where}: expected a quantity, since there is no reading to choose"
-                )
+                told = "expected a quantity, since there is no reading to choose"
+                raise FactError(f"{where}: {told}")
             return fact.reading(wanted)
         if not isinstance(wanted, Quantity):
             kind = type(wanted).__name__
@@ -157,9 +156,8 @@ class Chip:
         if unit.dimension != declared.unit.dimension or unit.labels not in labels:
             raise UnitError(f"{where}: expected {declared.unit}, found {unit}")
         if not isinstance(value, sp.Rational) or not 0 < value < 10**30:
-            raise FactError(
-                f"{where}: expected an exact number above 0 and below 1e30, found {value}"
-            )
+            told = "expected an exact number above 0 and below 1e30"
+            raise FactError(f"{where}: {told}, found {value}")
         if declared.kind == "count" and value.q != 1:
             raise FactError(f"{where}: expected a whole number, found {value}")
         origin = wanted.basis, wanted.source, wanted.where, wanted.status

@@ -19,20 +19,18 @@ import sympy as sp
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 
-REASONS: Mapping[str, str] = MappingProxyType(
-    {
-        "tensor_beyond_node": "the tensor group is larger than a node",
-        "heads": "the heads do not split over the tensor group",
-        "sequence": "the sequence does not split evenly over the context group",
-        "short_chunk": "too few tokens per context-parallel rank",
-        "layers": "the layers do not split evenly over the stages",
-        "unmodelled": "the step model has no terms for it",
-        "cards": "the degrees do not divide the cards",
-        "held": "the data degree is not the one that is held",
-        "batch": "the batch does not split over the data group in whole micro-batches",
-        "memory": "does not fit in memory even with every layer recomputed",
-    }
-)  # fmt: skip
+REASONS: Mapping[str, str] = MappingProxyType({
+    "tensor_beyond_node": "the tensor group is larger than a node",
+    "heads": "the heads do not split over the tensor group",
+    "sequence": "the sequence does not split evenly over the context group",
+    "short_chunk": "too few tokens per context-parallel rank",
+    "layers": "the layers do not split evenly over the stages",
+    "unmodelled": "the step model has no terms for it",
+    "cards": "the degrees do not divide the cards",
+    "held": "the data degree is not the one that is held",
+    "batch": "the batch does not split over the data group in whole micro-batches",
+    "memory": "does not fit in memory even with every layer recomputed",
+})  # fmt: skip
 MOST_STAGES = 64
 MOST_RANKS = 64  # of a context group
 

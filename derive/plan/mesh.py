@@ -154,9 +154,8 @@ class Mesh:
 
     def _checked(self, rank: int) -> int:
         if type(rank) is not int or not 0 <= rank < self.cards:
-            raise DeriveError(
-                f"rank {written(rank)} is outside the mesh of ranks 0 to {self.cards - 1}"
-            )
+            ranks = f"0 to {self.cards - 1}"
+            raise DeriveError(f"rank {written(rank)} is outside the mesh of ranks {ranks}")
         return rank
 
     def _place(self, rank: int) -> int:
@@ -194,9 +193,8 @@ def ordered(order: str) -> tuple[str, ...]:
             told = "expected axes such as tp,cp,dp,pp, or one of " + ", ".join(ORDERS)
             raise DeriveError(f"order: {told}; found {quoted(order)}")
         if name in ORDERS:
-            raise DeriveError(
-                f"the order {quoted(order)} mixes axes with {name}, which is an order by itself"
-            )
+            told = f"mixes axes with {name}, which is an order by itself"
+            raise DeriveError(f"the order {quoted(order)} {told}")
         if name not in AXIS_NAMES:
             if len(names) == 1:
                 raise unknown("mesh axis or order", name, (*AXIS_NAMES, *ORDERS))
@@ -262,9 +260,8 @@ def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
     for name, size in (("etp", etp), ("ep", ep)):
         whole_number(name, size)
     if stage % (etp * ep):
-        raise DeriveError(
-            f"etp={etp} x ep={ep} does not divide the {stage} cards of a stage (tp x cp x dp)"
-        )
+        cards_of = f"the {stage} cards of a stage (tp x cp x dp)"
+        raise DeriveError(f"etp={etp} x ep={ep} does not divide {cards_of}")
     sizes = (("etp", etp), ("ep", ep), ("edp", stage // (etp * ep)), ("pp", stages))
     apart = cards.stride("pp") if "pp" in cards.sizes else cards.cards
     return Regrouped(sizes, cards.cards_per_node, apart)

@@ -34,12 +34,10 @@ QUANTITIES: Mapping[str, sp.Symbol | None] = MappingProxyType(
     {"batch": v.B_seq, "cards": None, "seq": v.T}
 )
 # Which of them can mend a rule; what breaks another rule is never near.
-MENDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "sequence": ("seq",), "short_chunk": ("seq",), "cards": ("cards",), "held": ("cards",),
-        "batch": ("batch", "cards"),
-    }
-)  # fmt: skip
+MENDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "sequence": ("seq",), "short_chunk": ("seq",), "cards": ("cards",), "held": ("cards",),
+    "batch": ("batch", "cards"),
+})  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,10 @@ from derive.plan.search import Ranking
 from derive.plan.task import Task
 from derive.plan.wording import plain, share
 
-LABELS: Mapping[str, str] = MappingProxyType(
-    {
-        "compute": "计算", "recompute": "重算", "imbalance": "不均衡", "tp": "TP", "cp": "CP",
-        "pp": "PP", "bubble": "气泡", "dp": "DP",
-    }
-)  # fmt: skip
+LABELS: Mapping[str, str] = MappingProxyType({
+    "compute": "计算", "recompute": "重算", "imbalance": "不均衡", "tp": "TP", "cp": "CP",
+    "pp": "PP", "bubble": "气泡", "dp": "DP",
+})  # fmt: skip
 GIB = 2**30
 
 

@@ -18,12 +18,10 @@ from derive.plan.wording import amounts, share, size, time
 
 TOP = 10  # plans of a table
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "compute": "compute", "recompute": "recompute", "imbalance": "imbalance", "tp": "tensor",
-        "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
-    }
-)  # fmt: skip
+NAMES: Mapping[str, str] = MappingProxyType({
+    "compute": "compute", "recompute": "recompute", "imbalance": "imbalance", "tp": "tensor",
+    "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
+})  # fmt: skip
 
 
 def shares(plan: Plan) -> tuple[tuple[str, Fraction], ...]:

@@ -93,10 +93,8 @@ def overrides(profile: str, chips: Iterable[facts.Chip], cited: dict[str, None])
     rows = []
     for chip in chips:
         for change in chip.overrides:
-            readings = [
-                _reading(chip, change.key, reading, cited)
-                for reading in (change.after, change.before)
-            ]
+            pair = (change.after, change.before)
+            readings = [_reading(chip, change.key, reading, cited) for reading in pair]
             row = [chip.title, change.key.replace("_", " "), *readings]
             if row not in rows:
                 rows.append(row)
@@ -129,12 +127,9 @@ def errata(
     rows = []
     for erratum in listed:
         figure = figures[erratum.figure]
-        if figure.kind == "shown":
-            right = figure.text()[0]
-        else:
-            right = words.get(erratum.figure, "")
-            if not right and figure.quantity is not None:
-                right = figure.quantity.printed()
+        right = figure.text()[0] if figure.kind == "shown" else words.get(erratum.figure, "")
+        if not right and figure.quantity is not None:
+            right = figure.quantity.printed()
         rows.append([erratum.place, erratum.printed, right, erratum.reason])
     if not rows:
         return "None are known."
@@ -166,11 +161,8 @@ def notation(raw: str) -> str:
         if pattern.search(remaining):
             seen.add(entry.symbol.name)
             remaining = pattern.sub(" ", remaining)
-    rows = [
-        [tex.inline(entry.tex), entry.gloss, entry.unit.words()]
-        for entry in known
-        if entry.symbol.name in seen
-    ]
+    printed = [entry for entry in known if entry.symbol.name in seen]
+    rows = [[tex.inline(one.tex), one.gloss, one.unit.words()] for one in printed]
     if not rows:
         return "The chapter has no formulas."
     return aligned(["Symbol", "Meaning", "Unit"], rows, "lll")

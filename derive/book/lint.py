@@ -1,4 +1,5 @@
-"""The lint of a rendered chapter: numbers without a figure, figures without a source, broken links.
+"""The lint of a rendered chapter: numbers without a figure, figures without a source, broken links,
+and math that GitHub would not print.
 
 Markdown is read by markdown-it. Digits that a figure printed are hidden from it as letters, so
 every digit that it finds in prose is one that somebody typed.

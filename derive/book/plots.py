@@ -196,8 +196,7 @@ def _rounded(where: str, value: object, log: bool) -> float:
 def signed(plot: Drawable, drawn: bytes) -> bytes:
     """The bytes of a file: the drawing with the digest of the plot and its own checksum."""
     first, newline, rest = drawn.partition(b"\n")
-    body = first + newline + rest
-    checksum = hashlib.sha256(body).hexdigest()
+    checksum = hashlib.sha256(drawn).hexdigest()
     comment = f"<!-- derive plot {plot.digest} drawn {checksum} -->\n".encode()
     return first + newline + comment + rest
 

@@ -67,9 +67,8 @@ def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any],
 
 def _chip(chosen: Chip) -> tuple[dict[str, Any], list[str], list[str]]:
     data: dict[str, Any] = {"name": chosen.name, "title": chosen.title, "profile": chosen.profile}
-    lines = [
-        f"{chosen.name}: {chosen.title} (profile {chosen.profile}; > marks the reading in use)"
-    ]
+    told = f"(profile {chosen.profile}; > marks the reading in use)"
+    lines = [f"{chosen.name}: {chosen.title} {told}"]
     data["facts"] = {}
     for fact, picked in zip(chosen.facts, chosen.picked, strict=True):
         unit = fact.key.unit
@@ -110,17 +109,14 @@ def _model(named: Model) -> tuple[dict[str, Any], list[str], list[str]]:
         "gated": named.gated,
         "parameters": int(parameters.value),
         "parts": {name: int(part.value) for name, part in named.parts},
-        "source": named.source,
-        "where": named.where,
-        "status": named.status,
+        **{field: getattr(named, field) for field in ("source", "where", "status")},
     }
     lines = [f"{named.name}: {named.title} [{named.source}] {named.status}"]
     for s, q in named.bindings().items():
         if s != v.P:  # exactly, below
             lines.append(f"  {s.name:<4}{q.printed():<12}{v.meaning(s).gloss}")
-    lines.append(
-        "  three matrices per layer (gated)" if named.gated else "  two matrices per layer"
-    )
+    matrices = "three matrices per layer (gated)" if named.gated else "two matrices per layer"
+    lines.append(f"  {matrices}")
     lines.append(f"  parameters {int(parameters.value):,}, computed from the shapes:")
     lines += [f"    {name:<14}{int(part.value):>18,}" for name, part in named.parts]
     return data, lines, [named.source] if named.source else []

@@ -26,8 +26,6 @@ TASK = {
 }
 METAVARS = {"seq": "TOKENS", "batch": "SEQUENCES"}
 PLANNED = (*TASK, "assume", "set", "profile", "facts")
-
-
 # How messages write an argument, and the option that is typed for it.
 _AS_TYPED = (
     (re.compile(r"\bleave out (?=[A-Za-z]\w*$)"), "leave out --set "),

@@ -200,8 +200,6 @@ batch_feed = Limit(
 )
 
 LIMITS: Mapping[str, Limit] = MappingProxyType(
-    {
-        limit.name: limit
-        for limit in (context_ring, pipeline_bubble, tensor_share, gradient_sync, batch_feed)
-    }
+    {one.name: one for one in list(vars().values()) if isinstance(one, Limit)}
 )
+"""Every limit of this file, by name, in the order in which they are declared."""

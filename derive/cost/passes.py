@@ -114,9 +114,8 @@ class _LineByLine(Pass):
             self.function(line)
             return
         for right, branch in zip(line.rights, line.branches, strict=True):
-            self.multiply(
-                [(self.block[line.left], self.block[right], line.share)], self.block[branch]
-            )
+            operands = self.block[line.left], self.block[right], line.share
+            self.multiply([operands], self.block[branch])
         if len(line.rights) > 1:
             branches = [self.block[name] for name in line.branches]
             self.apply("*", branches, self.block[line.result])

@@ -81,9 +81,8 @@ def flops_per_parameter() -> sp.Expr:
 def forward_share() -> sp.Rational:
     """The share of the forward pass in the FLOP of both."""
     whole = program(LAYER[3])
-    return sp.Rational(
-        sp.cancel(whole.forward.flops / (whole.forward.flops + whole.backward.flops))
-    )
+    forward, backward = whole.forward.flops, whole.backward.flops
+    return sp.Rational(sp.cancel(forward / (forward + backward)))
 
 
 TABLE = parameters(EMBEDDING)

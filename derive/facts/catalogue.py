@@ -228,9 +228,8 @@ def _read(path: Path, shown: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FactError(
-            f"{shown}: expected TOML text in UTF-8, found another byte at {error.start}"
-        ) from None
+        told = f"expected TOML text in UTF-8, found another byte at {error.start}"
+        raise FactError(f"{shown}: {told}") from None
 
 
 def _instead(path: Path) -> str:

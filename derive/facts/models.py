@@ -121,12 +121,7 @@ class Model:
     def _shapes(self) -> dict[sp.Symbol, Quantity]:
         counts = {name: fact.quantity(*fact.readings) for name, fact in self.counts.items()}
         shapes = {key.symbol: counts[name] for name, key in MODEL_COUNTS.items() if key.symbol}
-        shapes[G] = Quantity(
-            sp.Integer(self.heads) / self.kv_heads,
-            unit_of_symbol(G),
-            "G",
-            owner=self.name,
-            formula="heads / K",
-            inputs=(("heads", counts["heads"]), ("K", counts["kv_heads"])),
-        )
+        inputs = ("heads", counts["heads"]), ("K", counts["kv_heads"])
+        groups, unit = sp.Integer(self.heads) / self.kv_heads, unit_of_symbol(G)
+        shapes[G] = Quantity(groups, unit, "G", self.name, formula="heads / K", inputs=inputs)
         return shapes

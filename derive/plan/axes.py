@@ -283,10 +283,8 @@ def _check_fixed(n: Counts, fixed: Mapping[sp.Symbol, int]) -> None:
         raise DeriveError(f"{names} makes {cards}, {told}")
     if n.batch % prod(fixed.get(a.symbol, 1) for a in AXES if "batch" in a.divides):
         over = f"over dp={fixed[v.dp]} " if v.dp in fixed else ""
-        micro = fixed.get(v.b_seq, 1)
-        raise DeriveError(
-            f"the batch of {n.batch} sequences does not split {over}into micro-batches of {micro}"
-        )
+        told = f"{over}into micro-batches of {fixed.get(v.b_seq, 1)}"
+        raise DeriveError(f"the batch of {n.batch} sequences does not split {told}")
 
 
 def _check_sequence(n: Counts, ranks: Sequence[int]) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import sympy as sp
 
@@ -121,8 +122,9 @@ class Assumptions:
             value = getattr(self, name)
             if not isinstance(value, (str, bool)) or value not in CHOICES[name]:
                 choices = [str(choice) for choice in CHOICES[name]]
-                told = f"expected one of {', '.join(choices)}, found {quoted(value)}"
-                raise DeriveError(f"{name}: {told}; {meant(value, choices)}".rstrip("; "))
+                told = f"expected one of {', '.join(choices)}, found {written(value)}"
+                near = meant(value, choices) if isinstance(value, str) else ""
+                raise DeriveError(f"{name}: {told}; {near}".rstrip("; "))
         for correction in sorted(self.corrections, key=str):
             if correction not in CORRECTIONS:
                 raise unknown("correction", correction, CORRECTIONS)
@@ -246,12 +248,13 @@ def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
         if name not in NAMES:
             raise unknown("assumption", name, NAMES)
     if "corrections" in changes:
-        wanted = changes["corrections"]
-        if isinstance(wanted, str):
-            wanted = step_assumptions(wanted).corrections
-        elif not isinstance(wanted, Iterable):
-            raise DeriveError(f"corrections: expected their names, found {written(wanted)}")
-        changes["corrections"] = frozenset(wanted)
+        wanted: Any = changes["corrections"]
+        named = step_assumptions(wanted).corrections if isinstance(wanted, str) else wanted
+        try:
+            changes["corrections"] = frozenset(named)
+        except TypeError:
+            told = f"corrections: expected their names, found {written(wanted)}"
+            raise DeriveError(told) from None
     return replace(as_assumptions(base), **changes)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy as sp
 
-from derive.notation.errors import DeriveError, FactError, nearest, quoted
+from derive.notation.errors import DeriveError, FactError, meant, nearest, quoted, written
 
 TOP = 10**30
 BOTTOM = Decimal("1e-30")
@@ -64,7 +64,7 @@ def other(value: object) -> str:
     """A value of a caller's that has the wrong type, on one line."""
     if value is None or isinstance(value, (str, bool, int, float, Mapping, list)):
         return shown(value)
-    return " ".join(repr(value).split())[:60]
+    return written(value)
 
 
 def table(value: object, place: Place, key: str) -> Mapping[str, Any]:
@@ -153,7 +153,8 @@ def choice(value: object, choices: Iterable[str], place: Place, key: str) -> str
     known = list(choices)
     name = text(value, place, key)
     if name not in known:
-        raise place.fault(key, alike(name, known) or one_of(known), shown(name))
+        told = f"{shown(name)}; {meant(name, known)}".rstrip("; ")
+        raise place.fault(key, one_of(known), told)
     return name
 
 

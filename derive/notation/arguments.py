@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature, unwrap
+from itertools import cycle
 from numbers import Integral
 from types import FunctionType, NoneType, SimpleNamespace, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from derive.notation.errors import DeriveError, written
+from derive.notation.errors import TOO_LARGE, DeriveError, too_large, written
 
 Guarded = TypeVar("Guarded", bound=Callable[..., object])
-LARGEST_BITS = 10_000  # Python refuses to print whole numbers of many thousand digits
 # How what is asked for is called, and made, by the name of its class.
 WAYS: Mapping[str, str] = {
     "str": "text", "int": "a whole number", "bool": "True or False", "Mapping": "a dict",
@@ -40,10 +40,10 @@ def guarded(thing: Guarded) -> Guarded:
             return function(*given, **named)
         except (DeriveError, MemoryError):
             raise
-        except Exception:
+        except Exception as error:
             if (refusal := _refusal(function, given, named)) is None:
                 raise
-        raise refusal
+            raise refusal from error
 
     return called  # type: ignore[return-value]
 
@@ -92,21 +92,28 @@ def _hint(function: Callable[..., object], name: str) -> Any:
 def _unlike(value: object, hint: Any) -> str:
     """What was expected and found, where a value or a part of it is not what a hint says."""
     kind, inner = get_origin(hint) or hint, get_args(hint)
-    if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
-        return f"expected a number, found one of {value.bit_length():,} bits"
+    unlike = f"expected {_called(hint)}, found {written(value)}"
+    if too_large(value):
+        return f"expected a shorter number, found {TOO_LARGE}"
     if kind in (Union, UnionType):
-        each = [_unlike(value, one) for one in inner]
-        return "" if "" in each else f"expected {_called(hint)}, found {written(value)}"
+        each = [(get_origin(one), _unlike(value, one)) for one in inner]
+        # Where the whole fits one of them, what does not is a part of it.
+        within = (x for whole, x in each if isinstance(whole, type) and isinstance(value, whole))
+        return "" if any(not told for _, told in each) else next(within, unlike)
     if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return ""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        return f"expected {_called(hint)}, found {written(value)}"
+        return unlike
     parts: Iterable[tuple[object, Any]] = ()
     if isinstance(value, Mapping) and inner:
         parts = (pair for item in value.items() for pair in zip(item, inner, strict=True))
     elif isinstance(value, Collection) and not isinstance(value, str) and inner:
-        each_alike = kind is not tuple or inner[-1] is Ellipsis
-        parts = ((x, inner[0]) for x in value) if each_alike else zip(value, inner, strict=False)
+        try:
+            each_of = [*value]
+        except TypeError:  # an array without dimensions has the methods of a list alone
+            return unlike
+        hints = cycle(inner[:1]) if kind is not tuple or inner[-1] is Ellipsis else inner
+        parts = zip(each_of, hints, strict=False)
     return next(filter(None, (_unlike(part, one) for part, one in parts)), "")
 
 

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 import sympy as sp
 
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import TOO_LARGE, DeriveError, quoted, too_large
 
 Exact: TypeAlias = int | Fraction | sp.Expr
 Toward: TypeAlias = Literal["nearest", "down", "up"]
@@ -96,6 +96,8 @@ def exact(value: object) -> Fraction:
 
     Raises DeriveError where it is no number, NaN and infinity included.
     """
+    if too_large(value):
+        raise DeriveError(f"expected a shorter number, found {TOO_LARGE}")
     if isinstance(value, Rational) and not isinstance(value, bool):
         return Fraction(int(value.numerator), int(value.denominator))
     if not isinstance(value, (str, Real, Decimal)) or isinstance(value, bool):

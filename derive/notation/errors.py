@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from difflib import get_close_matches
+from numbers import Rational
 from unicodedata import category
+
+LARGEST_BITS = 10_000  # Python refuses to print whole numbers of many thousand digits
+TOO_LARGE = f"a number of more than {LARGEST_BITS:,} bits"
 
 
 def plain(text: str) -> str:
@@ -72,14 +77,29 @@ def meant(name: object, names: Iterable[str], otherwise: str = "") -> str:
 
 def quoted(text: object, limit: int = 60) -> str:
     """`text` in quotes on one line, cut to `limit` characters so that a message stays readable."""
-    shown = repr(str(text))
+    try:
+        shown = repr(TOO_LARGE if too_large(text) else str(text))
+    except ValueError:  # such a number is within
+        shown = repr(TOO_LARGE)
     return shown if len(shown) <= limit else f"{shown[: limit - 4]}...{shown[0]}"
 
 
 def written(value: object, limit: int = 60) -> str:
     """A value as Python writes it, on one line, cut to `limit` characters."""
     try:
-        shown = " ".join(repr(value).split())
-    except ValueError:  # Python refuses to print whole numbers of many thousand digits
-        return "a number of too many digits"
+        shown = TOO_LARGE if too_large(value) else " ".join(repr(value).split())
+    except ValueError:  # such a number is within
+        return TOO_LARGE
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+
+def too_large(value: object, bits: int = LARGEST_BITS) -> bool:
+    """Whether a number of Python, NumPy or SymPy has more than so many bits above or below its
+    line, told from its exponent where it has one: to write it out may take minutes."""
+    if isinstance(value, Rational):
+        parts = (int(value.numerator), int(value.denominator))
+        return max(part.bit_length() for part in parts) > bits
+    if isinstance(value, Decimal):
+        return abs(value.adjusted()) > bits // 4
+    _, _, exponent, length = getattr(value, "_mpf_", (0, 0, 0, 0))  # of SymPy's Float
+    return bool(max(-exponent, exponent + length) > bits)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import sympy as sp
 
 from derive.notation import digits
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, UnitError, quoted, written
+from derive.notation.arguments import guarded, whole_number
+from derive.notation.errors import TOO_LARGE, DeriveError, UnitError, quoted, too_large, written
 from derive.notation.printed import Kind, Rounding, printed, printed_tex, reading_rule
 from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text
@@ -28,7 +28,8 @@ Operand: TypeAlias = "Quantity | int | Fraction"
 Comparison: TypeAlias = Callable[["Quantity", Operand], bool]
 Status = Literal["published", "derived", "provisional", "assumed", "measured", "given"]
 _TOWARD: dict[str, digits.Toward] = {"": "nearest", "<=": "down", ">=": "up"}
-_FORMAT = re.compile(r"((?:.?[<^>])?(?:[1-9][0-9]{0,2})?)(?:,?(?:\.([0-9]{1,2}))?([defg%]))?s?")
+_TURNED = {"": "", "<=": ">=", ">=": "<="}
+_FORMAT = re.compile(r"((?:.?[<^>])?(?:[1-9][0-9]{0,2})?)(,?)(?:(?:\.([0-9]{1,2}))?([defg%]))?s?")
 _KINDS: dict[str, Kind] = {
     "d": "integer", "e": "scientific", "f": "decimals", "g": "significant", "%": "percent",
 }  # fmt: skip
@@ -83,6 +84,12 @@ class Quantity:
         if not isinstance(self.unit, Unit):
             told = "expected a unit of derive.notation.units, such as token"
             raise DeriveError(f"unit: {told}, found {written(self.unit)}")
+        if not isinstance(self.name, str):
+            raise DeriveError(f"name: expected text, found {written(self.name)}")
+        for field, ways in (("status", get_args(Status)), ("bound", (*_TOWARD,))):
+            if (value := getattr(self, field)) not in ways:
+                told = f"expected one of {', '.join(map(repr, ways))}"
+                raise DeriveError(f"{field}: {told}, found {written(value)}")
 
     def named(self, name: str, unit: Unit | None = None) -> Quantity:
         """The same quantity under a name, and with a unit of the same dimension where given."""
@@ -108,6 +115,19 @@ class Quantity:
     def __float__(self) -> float:
         return float(self.value)
 
+    def __int__(self) -> int:
+        """The whole part; of a bound that on its own side, which still is one."""
+        return int(self.value if not self.bound else self.__round__().value)
+
+    def __bool__(self) -> bool:
+        return not self.value.is_zero
+
+    def __neg__(self) -> Quantity:
+        return replace(-1 * self, bound=_TURNED[self.bound])
+
+    def __abs__(self) -> Quantity:
+        return -self if self.value < 0 else self
+
     def __repr__(self) -> str:
         name = f"{self.name} = " if self.name else ""
         origin = f" = {self.formula}" if self.formula else ""
@@ -120,9 +140,9 @@ class Quantity:
         if asked is None:
             known = "expected such as .2f, .3g, .1e, .0% or d"
             raise DeriveError(f"format of a quantity: {known}, found {quoted(spec)}")
-        aligned, places, kind = asked.groups()
+        aligned, comma, places, kind = asked.groups()
         if not kind:
-            return format(str(self), aligned)
+            return format(self.printed() if comma else str(self), aligned)
         # Python counts the digits of ".2e" after the point, a rule counts all.
         count = 0 if kind == "d" else int(places or 6) + (kind == "e")
         rule = Rounding(_KINDS[kind], count, kind == "g")
@@ -130,6 +150,7 @@ class Quantity:
 
     def __round__(self, places: int = 0, toward: digits.Toward = "nearest") -> Quantity:
         """The quantity at so many digits after the point, a bound rounded to its own side."""
+        places = whole_number("places", places, -100, 100)
         own = _TOWARD[self.bound]
         toward = own if toward == "nearest" else toward
         count = digits.rounded(digits.fraction(self.value), -places, toward)
@@ -209,7 +230,7 @@ def number(
 ) -> Quantity:
     """A leaf: a number that an author or a user states, as text, or a number of Python, NumPy or
     SymPy. Decimals are taken exactly, floats as the decimals that they print as."""
-    exact = value if isinstance(value, sp.Rational) else sp.Rational(digits.exact(value))
+    exact = sp.Rational(digits.exact(value))
     return Quantity(exact, unit, name, owner, source, basis=basis, status=status)
 
 
@@ -265,9 +286,13 @@ def _folded(expr: sp.Expr) -> Unit:
     return unit_of(expr, unit_of_symbol)
 
 
+def _operand(value: Operand) -> Quantity:
+    return value if isinstance(value, Quantity) else number(value).named(str(value))
+
+
 def _alike(left: Quantity, right: Operand, sign: str) -> Quantity:
     """The other side of a sign; raises UnitError where both must have one unit and do not."""
-    other = right if isinstance(right, Quantity) else number(right, name=str(right))
+    other = _operand(right)
     unlike = left.unit.dimension != other.unit.dimension or (
         left.unit.labels and other.unit.labels and left.unit.labels != other.unit.labels
     )
@@ -279,18 +304,25 @@ def _alike(left: Quantity, right: Operand, sign: str) -> Quantity:
 
 
 def _combined(first: Operand, second: Operand, sign: str) -> Quantity:
-    left = first if isinstance(first, Quantity) else number(first, name=str(first))
+    left = _operand(first)
     other = _alike(left, second, sign)
     if sign == "/" and other.value.is_zero:
         raise DeriveError(f"{left.name or 'a quantity'}: a division by zero")
+    either = left.unit if left.unit.labels else other.unit  # a plain number takes the other's
     value, unit = {
         "*": (left.value * other.value, left.unit * other.unit),
         "/": (left.value / other.value, left.unit / other.unit),
-        "+": (left.value + other.value, left.unit),
-        "-": (left.value - other.value, left.unit),
+        "+": (left.value + other.value, either),
+        "-": (left.value - other.value, either),
     }[sign]
+    if too_large(value):
+        raise DeriveError(f"{left.name or 'a quantity'} {sign} {other.name}: {TOO_LARGE}")
+    sides = {left.bound, _TURNED[other.bound] if sign in "-/" else other.bound} - {""}
+    one_sided = len(sides) == 1 and (sign in "+-" or (left.value > 0 and other.value > 0))
+    bound = sides.pop() if one_sided else ""
     names = [left.name or "a", other.name or "b"]
     if names[0] == names[1]:
         names = [f"{names[0]}[{left.owner or 1}]", f"{names[1]}[{other.owner or 2}]"]
     inputs = ((names[0], left), (names[1], other))
-    return Quantity(value, unit, formula=f"{names[0]} {sign} {names[1]}", inputs=inputs)
+    formula = f"{names[0]} {sign} {names[1]}"
+    return Quantity(value, unit, formula=formula, inputs=inputs, bound=bound)

@@ -19,7 +19,7 @@ import sympy as sp
 
 from derive.notation import symbols as v
 from derive.notation.digits import fraction
-from derive.notation.errors import DeriveError, quoted, written
+from derive.notation.errors import DeriveError, quoted, too_large, written
 from derive.solve.values import typed_values, value_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Arithmetic = Mapping[str, Any]  # the number one and, by name, what an expression calls
 
+FLOAT64_BITS = 1023  # of a whole number that is in its range
 BLOCK = 1 << 15  # elements; a few float64 temporaries of this size fit a 2 MB cache
 LONGEST = 100  # characters: what is longer has a line of its own, so that no line nests deep
 IN_ORDER = cmp_to_key(sp.Basic.compare)  # the same under every hash seed, unlike args of a Max
@@ -228,6 +229,9 @@ def evaluate(
     if not isinstance(expr, sp.Expr):
         told = "expected an expression such as alpha*X or threshold(...).closed_form"
         raise DeriveError(f"{told}, found {written(expr)}")
+    for one in expr.atoms(sp.Rational, sp.Float):
+        if too_large(one, FLOAT64_BITS):
+            raise DeriveError(f"expected numbers in the range of float64, found {written(one)}")
     views = {}
     for place, (symbol, values) in enumerate(grid.items()):
         v.meaning(symbol)
@@ -235,7 +239,8 @@ def evaluate(
             axis = np.asarray(values)
             for one in axis.flat if axis.dtype == object else ():
                 value_of(symbol, one)
-            axis = axis.astype(np.float64)
+            taken = axis.dtype.kind in "iufO" and not isinstance(values, np.ma.MaskedArray)
+            axis = axis.astype(np.float64) if taken else np.empty((0, 0))
         except (TypeError, ValueError):
             axis = np.empty((0, 0))
         if axis.ndim != 1 or not (np.isfinite(axis) & (axis > 0)).all():

@@ -18,7 +18,7 @@ from derive.facts import Chip, Fact, Model
 from derive.notation import digits, tex
 from derive.notation import symbols as v
 from derive.notation.arguments import whole_number
-from derive.notation.errors import DeriveError, UnitError, quoted
+from derive.notation.errors import DeriveError, UnitError, quoted, too_large
 from derive.notation.printed import shown
 from derive.notation.quantity import (
     Quantity,
@@ -32,7 +32,6 @@ from derive.notation.read import quantity as parsed_quantity
 
 Values = dict[sp.Symbol, Quantity]
 ABSURD = 10**40
-MAX_BITS = 10_000  # of what is above and below the line of an exact number
 MOST_AXES = 10  # of a torus of which nothing is known
 LONGEST_BLOCK = 256  # chips along the blocks into which a torus axis is cut
 SOURCE_OF_NOTEBOOK = "NB"
@@ -133,9 +132,7 @@ def value_of(symbol: sp.Symbol, value: object, *, bounded: bool = True) -> Quant
 
 
 def _sane(value: sp.Expr) -> bool:
-    parts = (value.p, value.q) if isinstance(value, sp.Rational) else ()
-    short = all(part.bit_length() <= MAX_BITS for part in parts)
-    return short and bool(sp.Rational(1, ABSURD) <= abs(value) < ABSURD)
+    return not too_large(value) and bool(sp.Rational(1, ABSURD) <= abs(value) < ABSURD)
 
 
 def whole(value: object, symbol: sp.Symbol, called: str, most: int) -> int:

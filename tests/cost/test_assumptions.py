@@ -136,6 +136,9 @@ def test_a_name_that_is_none_is_refused(text: str, error: type[DeriveError], tol
         ({"overlp": "serial"}, "unknown assumption .*did you mean overlap"),
         ({"qqq": 1}, f"known: {', '.join(sorted([*CHOICES, 'corrections']))}"),
         ({"overlap": "seril"}, "overlap: expected one of concurrent, serial, .*mean serial"),
+        ({"wrap": 1}, "wrap: expected one of True, False, found 1$"),
+        ({"corrections": [["a"]]}, "corrections: expected their names, found"),
+        ({"corrections": 5}, "corrections: expected their names, found 5"),
         ({"form": "q"}, "form: expected one of large-n, exact, found 'q'$"),
         ({"corrections": {"zigzg"}}, "unknown correction .*did you mean zigzag"),
     ],
@@ -143,6 +146,11 @@ def test_a_name_that_is_none_is_refused(text: str, error: type[DeriveError], tol
 def test_what_is_no_assumption_is_refused(changes: dict[str, object], told: str) -> None:
     with pytest.raises(DeriveError, match=told):
         assume(**changes)
+
+
+def test_weights_in_fp32_need_no_copy_in_fp32() -> None:
+    weight = gradient = moment = 4
+    assert set(assume(precision="fp32").whole_state.values()) == {weight + gradient + 2 * moment}
 
 
 def test_what_plays_no_part_is_refused_where_it_was_changed() -> None:

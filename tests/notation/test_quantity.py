@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from derive import facts
+from derive.cost.assumptions import assume
 from derive.notation.errors import DeriveError, UnitError
 from derive.notation.quantity import Quantity, check_label, evaluated, number
 from derive.notation.symbols import B, C, D, F, N, W, X, alpha, e
 from derive.notation.units import byte, chip, flop, one, second, sequence, token
+from derive.solve.evaluate import evaluate
 
 PEAK = number("4.59e14", flop / second, "C", owner="tpu-v5p", source="SB5", status="published")
 LINK = number("1.8e11", byte / second, "W", owner="tpu-v5p", source="SB5", status="published")
@@ -217,3 +220,74 @@ def test_a_number_may_stand_on_the_left() -> None:
 def test_what_is_no_number_beside_a_quantity_is_told(act) -> None:
     with pytest.raises(DeriveError):
         act(number(2))
+
+
+LONG = [
+    sp.Float("1e1000000"), Decimal("1e-999999"), 10**100_000, Fraction(10**5000 + 1, 10**5000),
+    sp.Integer(10) ** 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("long", LONG, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "act",
+    [
+        number, lambda x: number(1) * x, lambda x: x / number(1), lambda x: number(1) < x,
+        lambda x: number(1).named(x), lambda x: number(1, x), lambda x: round(number(1), x),
+        lambda x: facts.chip(x), lambda x: evaluate(x * X, {X: [1]}), lambda x: assume(wrap=x),
+    ],
+)  # fmt: skip
+def test_a_number_too_long_to_be_meant_is_refused_and_never_written_out(act, long) -> None:
+    with pytest.raises(DeriveError) as caught:
+        act(long)
+    assert len(str(caught.value)) < 130 and "bits" in str(caught.value)
+
+
+def test_a_product_too_long_to_be_printed_is_refused() -> None:
+    most = number(10**3000)
+    assert (most * 1).printed()
+    with pytest.raises(DeriveError, match="bits"):
+        _ = most * most
+
+
+@pytest.mark.parametrize("places", [-(10**9), 101, 1.5, "2", Decimal(2), sp.nan, X, True])
+def test_places_are_whole_and_few(places) -> None:
+    with pytest.raises(DeriveError, match="places: expected a whole number from -100 to 100"):
+        round(number(2), places)
+
+
+@pytest.mark.parametrize("wrong", [{"name": 5}, {"bound": "<"}, {"bound": []}, {"status": "zzz"}])
+def test_what_a_quantity_is_made_of_is_looked_at(wrong) -> None:
+    with pytest.raises(DeriveError, match=f"^{next(iter(wrong))}: expected"):
+        Quantity(sp.Integer(1), **wrong)
+
+
+MOST, LEAST = (Quantity(sp.Integer(8), chip, "n", bound=sign) for sign in ("<=", ">="))
+
+
+@pytest.mark.parametrize(
+    ("combine", "side"),
+    [
+        (lambda n: n * 2, 1), (lambda n: n / 2, 1), (lambda n: n + 1, 1), (lambda n: n - 9, 1),
+        (lambda n: n + n, 1), (lambda n: n * n, 1), (lambda n: sum([n, n]), 1), (abs, 1),
+        (lambda n: 2 - n, -1), (lambda n: 2 / n, -1), (lambda n: -n, -1), (lambda n: abs(-n), 1),
+        (lambda n: n - n, 0), (lambda n: n / n, 0), (lambda n: n * -1, 0),
+    ],
+)  # fmt: skip
+def test_a_bound_keeps_turns_or_loses_its_side(combine, side: int) -> None:
+    sides = {1: ["<=", ">="], -1: [">=", "<="], 0: ["", ""]}[side]
+    assert [combine(n).bound for n in (MOST, LEAST)] == sides
+    # The side that is kept holds: what is less than the most, or more than the least, obeys it.
+    for n, nearer in ((MOST, 7), (LEAST, 9)):
+        got, true = combine(n), combine(number(nearer, chip)).value
+        assert {"<=": true <= got.value, ">=": true >= got.value, "": True}[got.bound]
+
+
+def test_a_plain_number_takes_the_unit_of_the_other() -> None:
+    assert {(0 + MOST).unit, (1 + MOST).unit, (MOST + 1).unit, (1 - MOST).unit} == {chip}
+
+
+def test_whole_parts_signs_and_nothing() -> None:
+    assert [int(q / 3) for q in (MOST, LEAST, number(8), number(-8))] == [2, 3, 2, -2]
+    assert not number(0) and number("0.1")
+    assert f"{number(1234, chip):,}" == "1,234\u00a0chips"

@@ -136,12 +136,44 @@ def test_values_may_be_quantities_of_a_chip() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [[1.0, float("nan")], [float("inf")], [[1.0, 2.0]], 3.0, ["a"], [None]],
-    ids=["nan", "inf", "two dimensions", "a number", "text", "none"],
+    [
+        [1.0, float("nan")],
+        [float("inf")],
+        [[1.0, 2.0]],
+        3.0,
+        ["a"],
+        [None],
+        [1 + 5j],
+        [True],
+        np.array(["2026"], "datetime64[Y]"),
+        np.array([1], "timedelta64[s]"),
+        np.ma.array([1, 2], mask=[0, 1]),
+    ],
+    ids=[
+        "nan",
+        "inf",
+        "2d",
+        "number",
+        "text",
+        "none",
+        "complex",
+        "bool",
+        "date",
+        "duration",
+        "masked",
+    ],
 )
 def test_axes_that_are_refused(values: object) -> None:
     with pytest.raises(DeriveError, match="X"):
         evaluate(v.X, {v.X: values})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    "factor", [sp.Integer(10) ** 400, sp.Float("1e400"), sp.Rational(1, 10**400)]
+)
+def test_numbers_beyond_float64_are_refused(factor: sp.Expr) -> None:
+    with pytest.raises(DeriveError, match="range of float64"):
+        evaluate(factor * v.X, {v.X: [1]})
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "1+", None, 10**50])

@@ -318,8 +318,9 @@ def _combined(first: Operand, second: Operand, sign: str) -> Quantity:
     if too_large(value):
         raise DeriveError(f"{left.name or 'a quantity'} {sign} {other.name}: {TOO_LARGE}")
     sides = {left.bound, _TURNED[other.bound] if sign in "-/" else other.bound} - {""}
+    over = sign == "/" and other.bound and first is left  # how far from a bound: a ratio, and none
     one_sided = len(sides) == 1 and (sign in "+-" or (left.value > 0 and other.value > 0))
-    bound = sides.pop() if one_sided else ""
+    bound = sides.pop() if one_sided and not over else ""
     names = [left.name or "a", other.name or "b"]
     if names[0] == names[1]:
         names = [f"{names[0]}[{left.owner or 1}]", f"{names[1]}[{other.owner or 2}]"]

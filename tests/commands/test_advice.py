@@ -347,9 +347,12 @@ def mended(message: str, text: str) -> str:
         return text.replace(found[1].replace('"', ""), found[1]).replace(
             found[1].replace('"', "")[:-1] + ".", found[1][:-1] + "."
         )
-    found = re.search(r" '?([\w.]+)'?: expected (.*), found (.*)$", message.strip())
+    found = re.search(
+        r" '?([\w.]+)'?: expected (.*), found (.*?)(?:; did you mean ([^ ?]+).*)?$", message.strip()
+    )
     assert found, message
-    key, expected, instead = found.groups()
+    key, expected, instead, near = found.groups()
+    expected = near or expected
     wanted = re.split(" or |, ", expected.removeprefix("one of "))[0]
     wanted = (
         re.sub(r"^a known source key, such as |^text with | \(.*", "", expected)

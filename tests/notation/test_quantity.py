@@ -223,7 +223,7 @@ def test_what_is_no_number_beside_a_quantity_is_told(act) -> None:
 
 
 LONG = [
-    sp.Float("1e1000000"), Decimal("1e-999999"), 10**100_000, Fraction(10**5000 + 1, 10**5000),
+    sp.Float("1e1000000", 15), Decimal("1e-999999"), 10**100_000, Fraction(10**5000 + 1, 10**5000),
     sp.Integer(10) ** 5000,
 ]  # fmt: skip
 

@@ -50,7 +50,7 @@ ONES: Mapping[sp.Symbol, Quantity] = {
     for s in (v.M_X, v.M_Y, v.M_Z, v.b_seq)
 }
 STATED_BY = {v.e: "precision", v.s_P: "precision", v.e_g: "gradients"}
-Kind = TypeVar("Kind")
+Kind = TypeVar("Kind", bound=Chip | Model)
 FOLLOWS: Mapping[sp.Symbol, sp.Expr] = {v.alpha: v.C / v.W}
 
 
@@ -73,7 +73,7 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
     known = given_facts(every, need.assumptions)
     typed = typed_values(values)
     if need.definitions:
-        known |= facts_of(last_of(Model, every), last_of(Chip, every), need.assumptions)
+        known |= facts_of(one_of(Model, every), one_of(Chip, every), need.assumptions)
     else:
         _check_assumed(typed, need.assumptions)
     check_values(typed, COUNTS if need.definitions else ())
@@ -83,12 +83,15 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
 
 
 def given_facts(givers: Iterable[Giver], assumptions: Assumptions) -> Values:
-    """What a chip and a model say of symbols; raises DeriveError for what is neither."""
+    """What a chip and a model say of symbols; raises DeriveError for what is neither, and for two
+    of a kind."""
     precision = "bf16" if assumptions.precision == "any" else assumptions.precision
     known: Values = {}
-    for giver in givers:
+    every = tuple(givers)
+    for giver in every:
         if not isinstance(giver, (Chip, Model)):
             raise DeriveError(f"expected a chip or a model, found {quoted(giver)}")
+        one_of(type(giver), every)
         known.update(giver.bindings(precision))
     return known
 
@@ -263,9 +266,13 @@ def _of_notebook(
                 yield fact, fact.quantity(reading)
 
 
-def last_of(kind: type[Kind], givers: Iterable[Giver]) -> Kind | None:
-    """The last chip, or model, of what is given: its facts take the place of those before it."""
-    return next((giver for giver in reversed([*givers]) if isinstance(giver, kind)), None)
+def one_of(kind: type[Kind], givers: Iterable[Giver]) -> Kind | None:
+    """The chip, or the model, of what is given, if any; raises DeriveError for two."""
+    alike = [giver for giver in givers if isinstance(giver, kind)]
+    if len(alike) > 1:
+        told = " and ".join(giver.name for giver in alike)
+        raise DeriveError(f"expected one {kind.__name__.lower()}, found {told}; give one")
+    return alike[0] if alike else None
 
 
 # What follows from values.

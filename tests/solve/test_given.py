@@ -33,6 +33,7 @@ CASE = {
 }  # fmt: skip
 Ask = Callable[[Mapping[str, object]], Any]
 PER_CHIP = v.B / v.X
+OTHER = 11  # more than the chips of a node, and no multiple of them
 
 
 def asked_of(subject: Strategy | Limit, asked: sp.Expr, *givers: Any) -> tuple[Ask, dict[str, Any]]:
@@ -68,7 +69,7 @@ def test_each_symbol_is_used_or_refused_or_noted(entrance: str) -> None:
     is not noted then is given alone: it is refused, noted or makes another answer."""
     ask, needed = ENTRANCES[entrance]
     plain = str(ask(needed))
-    every = {name: 3 for name, known in v.vocabulary().items() if known.role != "axis"}
+    every = {name: OTHER for name, known in v.vocabulary().items() if known.role != "axis"}
     rest, notes = {name: value for name, value in every.items() if name not in needed}, None
     while notes is None:
         try:
@@ -79,7 +80,7 @@ def test_each_symbol_is_used_or_refused_or_noted(entrance: str) -> None:
     assert len(idle) > len(every) / 2
     for name in every.keys() - idle:
         try:
-            answer = ask({**needed, name: 3})
+            answer = ask({**needed, name: OTHER})
         except DeriveError as error:
             assert "\n" not in str(error)
         else:

@@ -9,10 +9,13 @@ import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.cost.load import Requirement
+from derive.cost.strategies import fsdp, tensor_parallel
 from derive.facts import chip, chips, model, models
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity, number
+from derive.solve.feasible import feasible
+from derive.solve.threshold import threshold
 from derive.solve.values import SOURCE_OF_NOTEBOOK, check_values, fabric_of, facts_of, filled
 
 
@@ -69,6 +72,21 @@ def test_the_notebook_has_its_own_count_of_parameters_where_it_gives_one() -> No
     for name in models():
         counted = model(name).bindings()[v.P].value
         assert facts_of(model(name), None, NOTEBOOK)[v.P].value == own.get(name, counted)
+
+
+def test_two_chips_or_two_models_are_refused_by_name() -> None:
+    asked, mesh = v.B / v.X, {"N": 64}
+    for two in (("tpu-v5p", "h100"), ("h100", "tpu-v5p")):
+        pair = [chip(name) for name in two]
+        for ask in (threshold(fsdp, asked).on, lambda *on: feasible(fsdp, 64, *on, B=10**6)):
+            with pytest.raises(
+                DeriveError, match=f"one chip, found {' and '.join(one.name for one in pair)}"
+            ):
+                ask(*pair)
+    with pytest.raises(DeriveError, match="one model, found llama-3-70b and llama-3-8b"):
+        threshold(tensor_parallel, v.Y).on(
+            chip("h100"), model("llama-3-70b"), model("llama-3-8b"), **mesh
+        )
 
 
 def values(**given: object) -> dict[sp.Symbol, Quantity]:

@@ -19,7 +19,7 @@ from derive.notation.arguments import guarded
 from derive.notation.errors import DeriveError
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
-from derive.solve.links import suited
+from derive.solve.links import deciding, suited
 from derive.solve.question import Question, Subject
 from derive.solve.values import Filled, Giver, filled, values_for
 
@@ -114,6 +114,11 @@ class Bounded:
         needed = {s for expr in exprs for s in expr.free_symbols}
         known = values_for(self.requirement, givers, values)
         return filled(needed, self.requirement, asked, known)
+
+    def idle(self, full: Filled, names: Iterable[str], before: Assumptions) -> tuple[str, ...]:
+        """A note for each of the names that plays no part; `before` is what was assumed before it
+        was suited to a chip."""
+        return full.idle(names, deciding(self.subject, self.question, before, self.assumptions))
 
     @property
     def closed_form(self) -> sp.Expr:

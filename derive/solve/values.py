@@ -302,12 +302,16 @@ def filled(
     needed: Iterable[sp.Symbol], need: Requirement, asked: sp.Symbol | None, values: Values
 ) -> Filled:
     """`values` with what is needed besides and follows by definition, such as the link of a group
-    from its size, or alpha, which is C/W.
+    from its size, alpha, which is C/W, or the one mesh axis without a value from the chips. Raises
+    DeriveError where that is no whole number.
 
     What is defined by the symbol that is asked for is needed itself; but the link
     `need.inside_node` is then that of a group of one, where what it follows from has values.
     """
     defined = {**FOLLOWS, **dict(need.definitions)}
+    left = [axis for axis in need.mesh if axis not in values]
+    if v.N in values and len(left) == 1:
+        defined[left[0]] = v.N / need.chips.xreplace({left[0]: sp.S.One})
     known = {symbol: value for symbol, value in values.items() if symbol != asked}
     missing: set[sp.Symbol] = set()
     used: set[sp.Symbol] = set()
@@ -329,6 +333,8 @@ def filled(
         if not all([fill(s) for s in sorted(expr.free_symbols, key=v.rank)]):
             return False
         known[symbol] = evaluated(expr, known, v.unit_of_symbol(symbol), symbol.name)
+        if symbol in left:
+            check_values({symbol: known[symbol]}, ())
         return True
 
     for symbol in sorted(needed, key=v.rank):

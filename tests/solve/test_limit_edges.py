@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from derive import chip, fsdp_tensor, hsdp, model
+from derive import chip, fsdp, fsdp_tensor, hsdp, model
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions, assume
 from derive.cost.limits import (
     LIMITS,
@@ -190,4 +190,36 @@ def test_what_takes_from_a_load_bounds_from_below() -> None:
     few, many = (asked.on(chip("tpu-v5p"), B=b, N=64) for b in (127_500, 4_194_304))
     low = next(side for side in few.sides if side.direction == ">=")
     assert low.quantity.value == 64 - 50
-    assert "with these values any Z will do" in many.notes
+    assert [side.direction for side in many.sides] == ["<="]  # not any Z at all
+    assert not any("will do" in note for note in many.notes)
+
+
+def test_a_bound_that_says_nothing_is_left_out_beside_one_that_does() -> None:
+    """With Y = n_node the term of the other links vanishes; what is left is the egress of a node,
+    Y*C/(W_dcn*n_node) tokens per chip."""
+    one = chip("h100")
+    values = one.bindings()
+    answer = threshold(fsdp_tensor, v.B / v.X).on(one, F=28672, Y=8, X=4)
+    assert answer.value == values[v.C].value / values[v.W_dcn].value
+    assert [side.direction for side in answer.sides] == [">="]
+    assert not any("will do" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "told"),
+    [
+        (v.N, {"B": 100}, "no N will do: a mesh has at least 1"),
+        (v.N, {"B": 2550}, None),
+        (v.M_X, {"B": 100, "X": 64}, "no M_X will do: tpu-v5p has 3"),
+        (v.M_X, {"B": 64 * 850, "X": 64}, None),
+    ],
+)
+def test_a_degree_that_no_mesh_can_have_is_noted(asked: Any, given: Any, told: str | None) -> None:
+    notes = threshold(fsdp, asked).on(chip("tpu-v5p"), **given).notes
+    assert notes == (() if told is None else (told,))
+
+
+@pytest.mark.parametrize(("batch", "any_will_do"), [(64 * 2550, True), (64 * 2550 - 1, False)])
+def test_a_degree_that_every_mesh_has_is_noted(batch: int, any_will_do: bool) -> None:
+    notes = threshold(fsdp_tensor, v.Y).on(chip("tpu-v5p"), B=batch, N=64, F=10**6).notes
+    assert ("any Y will do: a mesh has at least 1" in notes) is any_will_do

@@ -9,7 +9,7 @@ import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.cost.load import Requirement
-from derive.cost.strategies import fsdp, tensor_parallel
+from derive.cost.strategies import fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import chip, chips, model, models
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
@@ -139,3 +139,12 @@ def test_what_follows_from_what_follows() -> None:
     found = filled((v.L_r, v.alpha), need, None, values(L=8, pp=2, C=100, W=20))
     assert (found.values[v.L_r].value, found.values[v.alpha].value) == (3, 5)
     assert found.checked() == found.values
+
+
+def test_a_mesh_axis_alone_without_a_value_follows_from_the_chips() -> None:
+    here = chip("tpu-v5p")
+    assert threshold(fsdp, v.B).on(here, N=64).value == 64 * 2550
+    assert threshold(tensor_parallel, v.F).on(here, N=16).value == 16 * 2550
+    assert v.X in threshold(fsdp, v.B).missing(here)
+    with pytest.raises(DeriveError, match=r"X .*: expected a whole number, found 64/5"):
+        threshold(fsdp_tensor, v.B / v.Y).on(here, N=64, Y=5)

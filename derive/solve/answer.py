@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from math import prod
+from math import inf, nan, prod
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import sympy as sp
@@ -16,12 +16,12 @@ from derive.cost.load import CAPACITY, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, written
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
 from derive.solve.links import deciding, suited
 from derive.solve.question import Question, Subject
-from derive.solve.values import Filled, Giver, filled, values_for
+from derive.solve.values import Filled, Giver, filled, typed_values, values_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,8 +75,9 @@ class Bounded:
     def on(self, *givers: Giver, **values: object) -> Any: ...
     def on(self, *givers: Giver, **values: object) -> Any:
         """The number: with a chip, a model, and values by symbol name. Where some of those are
-        arrays of one shape, the numbers at each point in the unit of the question, as float64 in an
-        array of that shape, nan where there is no bound.
+        NumPy arrays of one shape, the numbers at each point in the unit of the question, as float64
+        in an array of that shape: where any value will do 0 of a lower bound and inf of an upper
+        one, nan where none will.
 
         It runs over what the chip has, unless the assumption `network` says another. M_X, M_Y and
         M_Z are taken as 1 where no value is given, and shown as assumed; what a step's model
@@ -84,11 +85,14 @@ class Bounded:
         without a value, and for values that none can be (as `values_for` does), UnitError for
         sequences given as tokens.
         """
-        shapes = {name: getattr(value, "shape", None) for name, value in values.items()}
-        arrays = {name: values[name] for name, x in shapes.items() if isinstance(x, tuple) and x}
-        if not arrays:
+        several = {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, (list, tuple)) or getattr(value, "shape", False)
+        }
+        if not several:
             return self._on(givers, values)
-        return _swept(lambda point: self._on(givers, {**values, **point}), arrays)
+        return _swept(lambda point: self._on(givers, {**values, **point}), several)
 
     def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         raise NotImplementedError
@@ -158,9 +162,15 @@ class Bounded:
 def _swept(
     answer: Callable[[dict[str, object]], Answer], arrays: Mapping[str, Any]
 ) -> NDArray[np.float64]:
-    """The numbers of the answers at each point of arrays, which must be of one shape."""
+    """The numbers of the answers at each point of arrays, which must be of one shape, and none of
+    them without a part in any answer."""
     import numpy as np
 
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            told = f"a NumPy array, such as {name}=np.array([...])"
+            raise DeriveError(f"{name}: expected a number or {told}, found {written(array)}")
+    typed_values(dict.fromkeys(arrays, 1))  # the names, where there are no points
     shape, *others = dict.fromkeys(array.shape for array in arrays.values())
     if others:
         told = " and ".join(f"{name} of {array.shape}" for name, array in arrays.items())
@@ -168,12 +178,26 @@ def _swept(
     if prod(shape) > SWEEP:
         told = f"expected at most {SWEEP:,} points, found {prod(shape):,}"
         raise DeriveError(f"{' and '.join(arrays)}: {told}")
-    numbers = np.full(shape, np.nan)
-    for place in np.ndindex(shape):
-        at = answer({name: array[place] for name, array in arrays.items()})
-        if at.sides:
-            numbers[place] = float(at)
-    return numbers
+    places = np.ndindex(shape)
+    answers = [answer({name: x[place] for name, x in arrays.items()}) for place in places]
+    for idle in Filled({}, (), frozenset()).idle(arrays):
+        if answers and all(idle in at.notes for at in answers):
+            raise DeriveError(f"{idle}; leave it out")
+    return np.array([_point(at) for at in answers], dtype=float).reshape(shape)
+
+
+def _point(answer: Answer) -> float:
+    """The number of an answer in a sweep."""
+    bounded = answer.threshold.bounds if answer.threshold else ()
+    ways = {side.direction for side in answer.sides or bounded}
+    if len(ways) > 1:
+        told = "is bounded on both sides, and a sweep has one number at a point"
+        raise DeriveError(f"{answer.asked} {told}; ask at each point for .low and .high")
+    if not all(holds(relation, share) for relation, share in answer.provided):
+        return nan
+    at_ease = 0.0 if ways == {">="} else inf
+    number = float(answer) if answer.sides else at_ease
+    return number if number > 0 else (at_ease if ways == {">="} else nan)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,10 @@ def held(need: Requirement, asked: Question, fixed: Iterable[sp.Symbol] = ()) ->
     loads = tuple(load.put(dict(given)) for load in need.loads)
     if free is None:
         return Held(loads, (), given, None)
-    return Held(*_at_best_split(loads, free), given, free)
+    try:
+        return Held(*_at_best_split(loads, free), given, free)
+    except NotClosedForm as error:
+        raise NotClosedForm(f"{error}; it can be held: fixed=[{free}]") from None
 
 
 @lru_cache(maxsize=1024)

@@ -122,7 +122,7 @@ def value_of(symbol: sp.Symbol, value: object, *, bounded: bool = True) -> Quant
         taken = parsed_quantity(value, v.unit_of_symbol(symbol), symbol.name)
     else:
         try:
-            bare = digits.exact(value[()] if getattr(value, "shape", None) == () else value)  # type: ignore[index]
+            bare = digits.exact(value[()] if type(value).__name__ == "ndarray" else value)  # type: ignore[index]
         except DeriveError as error:
             raise DeriveError(f"{symbol.name}: {error}") from None
         taken = number(bare, v.unit_of_symbol(symbol), symbol.name)

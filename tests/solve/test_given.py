@@ -200,6 +200,34 @@ def test_arrays_are_swept() -> None:
     assert asked.on(V5P, W=np.array([])).shape == (0,)
 
 
+def test_a_sweep_tells_where_any_value_will_do_and_where_none_will() -> None:
+    """In a group of one there is nothing to send: any share and any peak will do."""
+    group = np.array([1, 8])
+    above = threshold(LIMITS["tensor_share"], v.epsilon).on(H100, LLAMA, tp=group, T=8192)
+    assert above[0] == 0 < above[1]
+    below = threshold(LIMITS["context_ring"], v.C).on(H100, LLAMA, tp=1, cp=group, T=8192)
+    assert below[0] == np.inf > below[1] > 0
+    degrees = threshold(fsdp_tensor, v.B / v.X, form="exact").on(V5P, F=10**5, Y=2, X=group)
+    assert degrees[0] == 0 < degrees[1]
+
+
+def test_a_sweep_of_two_bounds_at_a_point_is_refused() -> None:
+    with pytest.raises(DeriveError, match="Y is bounded on both sides, and a sweep has one"):
+        threshold(fsdp_tensor, v.Y).on(*ON, B=np.array([10**6, 2 * 10**6]), N=64)
+
+
+def test_a_swept_name_plays_a_part() -> None:
+    asked = threshold(fsdp, PER_CHIP)
+    with pytest.raises(DeriveError, match="^L plays no part in this answer; leave it out"):
+        asked.on(V5P, L=np.array([1, 2]))
+    with pytest.raises(DeriveError, match="unknown symbol 'Wx'"):
+        asked.on(V5P, Wx=np.array([]))
+
+
+class Shaped:
+    shape = (2,)
+
+
 @pytest.mark.parametrize(
     ("values", "told"),
     [
@@ -207,7 +235,9 @@ def test_arrays_are_swept() -> None:
         ({"W": np.ones(10**4 + 1)}, "at most 10,000 points, found 10,001"),
         ({"W": np.array([1.0, -1.0])}, "W: expected a positive number"),
         ({"W": np.array([True])}, "W: expected a number, found 'True'"),
-        ({"W": [1.0, 2.0]}, "W: expected a number"),
+        ({"W": [1.0, 2.0]}, r"W: expected a number or a NumPy array, such as W=np.array\("),
+        ({"W": Shaped()}, r"W: expected a number or a NumPy array, such as W=np.array\("),
+        ({"W": np.bytes_(b"2")}, "W: expected a number"),
     ],
 )
 def test_a_sweep_that_is_none(values: Mapping[str, object], told: str) -> None:

@@ -358,6 +358,7 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
         splits=[_candidate(c) for c in result.candidates],
         compute_bound=len(result.compute_bound),
         best=_candidate(best) if best else None,
+        inputs=input_rows(result),
         notes=list(result.notes),
     )
     return data, [str(result), _best_mesh(result)]
@@ -420,11 +421,11 @@ def derivation_lines(derivation: Sequence[Step]) -> list[str]:
     return lines
 
 
-def input_rows(*quantities: Quantity) -> list[dict[str, Any]]:
-    """The inputs of all the bounds, each once, each before its own inputs."""
+def input_rows(*several: Quantity | Feasible) -> list[dict[str, Any]]:
+    """The inputs of all of these, each once, each before its own inputs."""
     rows: dict[str, dict[str, Any]] = {}
-    for quantity in quantities:
-        for name, given in quantity.inputs:
+    for one in several:
+        for name, given in one.inputs:
             for row in (given.row(name), *input_rows(given)):
                 rows.setdefault(row["symbol"], row)
     return list(rows.values())

@@ -85,11 +85,8 @@ class Bounded:
         without a value, and for values that none can be (as `values_for` does), UnitError for
         sequences given as tokens.
         """
-        several = {
-            name: value
-            for name, value in values.items()
-            if isinstance(value, (list, tuple)) or getattr(value, "shape", False)
-        }
+        every = values.items()
+        several = {k: x for k, x in every if getattr(x, "shape", isinstance(x, (list, tuple)))}
         if not several:
             return self._on(givers, values)
         return _swept(lambda point: self._on(givers, {**values, **point}), several)
@@ -120,8 +117,7 @@ class Bounded:
         return filled(needed, self.requirement, asked, known)
 
     def idle(self, full: Filled, names: Iterable[str], before: Assumptions) -> tuple[str, ...]:
-        """A note for each of the names that plays no part; `before` is what was assumed before it
-        was suited to a chip."""
+        """A note for each name that plays no part; `before` it was suited, what was assumed."""
         return full.idle(names, deciding(self.subject, self.question, before, self.assumptions))
 
     @property
@@ -162,14 +158,13 @@ class Bounded:
 def _swept(
     answer: Callable[[dict[str, object]], Answer], arrays: Mapping[str, Any]
 ) -> NDArray[np.float64]:
-    """The numbers of the answers at each point of arrays, which must be of one shape, and none of
-    them without a part in any answer."""
+    """The numbers of the answers at each point of arrays, of one shape and each with a part."""
     import numpy as np
 
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
-            told = f"a NumPy array, such as {name}=np.array([...])"
-            raise DeriveError(f"{name}: expected a number or {told}, found {written(array)}")
+            told = f"expected a number or a NumPy array, such as {name}=np.array([...])"
+            raise DeriveError(f"{name}: {told}, found {written(array)}")
     typed_values(dict.fromkeys(arrays, 1))  # the names, where there are no points
     shape, *others = dict.fromkeys(array.shape for array in arrays.values())
     if others:
@@ -188,16 +183,13 @@ def _swept(
 
 def _point(answer: Answer) -> float:
     """The number of an answer in a sweep."""
-    bounded = answer.threshold.bounds if answer.threshold else ()
-    ways = {side.direction for side in answer.sides or bounded}
+    ways = {bound.direction for bound in answer.sides or getattr(answer.threshold, "bounds", ())}
     if len(ways) > 1:
         told = "is bounded on both sides, and a sweep has one number at a point"
         raise DeriveError(f"{answer.asked} {told}; ask at each point for .low and .high")
-    if not all(holds(relation, share) for relation, share in answer.provided):
-        return nan
-    at_ease = 0.0 if ways == {">="} else inf
-    number = float(answer) if answer.sides else at_ease
-    return number if number > 0 else (at_ease if ways == {">="} else nan)
+    lower, able = ways == {">="}, all(holds(relation, x) for relation, x in answer.provided)
+    number = float(answer) if answer.sides else 0.0 if lower else inf
+    return max(number, 0.0) if able and (lower or number > 0) else nan
 
 
 @dataclass(frozen=True)
@@ -295,11 +287,11 @@ class Answer:
     @property
     def rests_on(self) -> list[str]:
         """Notes, inputs with their sources, and assumptions, a line each."""
-        quantities = [side.quantity for side in self.sides]
+        inputs = [pair for side in self.sides for pair in side.quantity.inputs]
         if self.of_step:
-            middle = [*tree_lines(quantities), *(f"  {note}" for note in self.notes)]
+            middle = [*tree_lines(inputs), *(f"  {note}" for note in self.notes)]
         else:
-            middle = [*(f"  note: {note}" for note in self.notes), *input_lines(quantities)]
+            middle = [*(f"  note: {note}" for note in self.notes), *input_lines(inputs)]
         return [*middle, *assumption_lines(self.described)]
 
     def __str__(self) -> str:
@@ -367,10 +359,10 @@ def strictest(sides: Sequence[Side]) -> dict[str, Side]:
     }
 
 
-def input_lines(quantities: Sequence[Quantity]) -> list[str]:
+def input_lines(inputs: Iterable[tuple[str, Quantity]]) -> list[str]:
     """One line per input, each once, with what it belongs to and where it is from."""
     lines = []
-    for name, given in dict.fromkeys(pair for q in quantities for pair in q.inputs):
+    for name, given in dict.fromkeys(inputs):
         line = f"  {name} = {given.printed()}"
         line += f" = {given.formula}" if given.formula else ""
         parts = [f"{n} = {q.printed()} {_origin(q)}".rstrip() for n, q in given.inputs]
@@ -386,12 +378,12 @@ def _origin(quantity: Quantity) -> str:
     return f"({', '.join(filter(None, (quantity.owner, basis, source, quantity.status)))})"
 
 
-def tree_lines(quantities: Sequence[Quantity], depth: int = 1) -> list[str]:
+def tree_lines(inputs: Iterable[tuple[str, Quantity]], depth: int = 1) -> list[str]:
     """The inputs, each before its own, indented by how deep they stand."""
     lines = []
-    for name, given in (pair for quantity in quantities for pair in quantity.inputs):
+    for name, given in inputs:
         origin = given.formula or ", ".join(filter(None, (given.owner, given.source, given.status)))
         lines.append(f"{'  ' * depth}{name} = {given.printed()} ({origin})")
         if given.formula and given.inputs and not given.owner:  # facts have trees of their own
-            lines += tree_lines([given], depth + 1)
+            lines += tree_lines(given.inputs, depth + 1)
     return lines

@@ -120,17 +120,19 @@ class Threshold(Bounded):
 
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
         values, unit, name = full.values, self.question.unit, str(self.question.expr)
-        sides: list[Side] = []
-        told = list(notes)
         provided = tuple((r, evaluated(r.lhs, values, one)) for r in self.provided)
         failed = [r for r, q in provided if not holds(r, q)]
-        for bound in self.bounds if not failed else ():
-            number = replace(evaluated(bound.expr, values, unit, name), bound=bound.direction)
-            sides.append(Side(number, bound.passes, bound.where))
+        every = [
+            Side(
+                replace(evaluated(b.expr, values, unit, name), bound=b.direction), b.passes, b.where
+            )
+            for b in (() if failed else self.bounds)
+        ]
+        finite = [side for side in every if side.quantity.value.is_finite]
         # Beside a bound that says something, one that says nothing is left out.
-        sides = [side for side in sides if _tells(side.quantity)] or sides
-        told += dict.fromkeys(note for side in sides for note in self._notes(side.quantity, full))
-        sides = [side for side in sides if side.quantity.value.is_finite]
+        telling = [side for side in finite if side.direction == "<=" or side.quantity.value > 0]
+        said = (note for x in telling or every for note in self._notes(x.quantity, full))
+        sides, told = telling or finite, [*notes, *dict.fromkeys(said)]
         if failed:
             over = "is not below" if isinstance(failed[0], sp.StrictLessThan) else "is above"
             told.append(f"no {name} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
@@ -243,11 +245,6 @@ class Threshold(Bounded):
                 f"in groups beyond a node of {shown(node)} the link changes: the bound holds up to "
                 f"{symbol} = {shown(node)}; beyond, give {full.inside_node} a value"
             )
-
-
-def _tells(number: Quantity) -> bool:
-    """Whether a bound leaves any positive value out."""
-    return bool(number.value.is_finite and not (number.bound == ">=" and number.value <= 0))
 
 
 def threshold(

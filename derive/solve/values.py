@@ -195,11 +195,12 @@ def check_values(
     share that is above 1."""
     for symbol, quantity in values.items():
         value, called = quantity.value, glossed((symbol,))
-        # A slice that a bound allows need not be whole; what it is split into is.
+        # A slice that an answer allows need not be whole; what is given, and its degrees, are.
         if symbol == v.N and value < 1:
             raise DeriveError(f"{called}: expected at least 1, found {shown(value)}")
         degree = v.meaning(symbol).role in COUNTED and symbol != v.N
-        if (degree or symbol in counts) and not value.is_Integer:
+        counted = symbol in (*counts, v.N, v.n_node, v.n_mb) and quantity.status != "derived"
+        if (degree or counted) and not value.is_Integer:
             raise DeriveError(f"{called}: expected a whole number, found {value}")
         if symbol in SHARES and not 0 < value <= 1:
             raise DeriveError(f"{called}: expected at most 1, found {value}")
@@ -302,8 +303,7 @@ def filled(
     needed: Iterable[sp.Symbol], need: Requirement, asked: sp.Symbol | None, values: Values
 ) -> Filled:
     """`values` with what is needed besides and follows by definition, such as the link of a group
-    from its size, alpha, which is C/W, or the one mesh axis without a value from the chips. Raises
-    DeriveError where that is no whole number.
+    from its size, alpha, which is C/W, or the one mesh axis without a value from the chips.
 
     What is defined by the symbol that is asked for is needed itself; but the link
     `need.inside_node` is then that of a group of one, where what it follows from has values.

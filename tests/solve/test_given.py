@@ -218,7 +218,7 @@ def test_a_sweep_of_two_bounds_at_a_point_is_refused() -> None:
 
 def test_a_swept_name_plays_a_part() -> None:
     asked = threshold(fsdp, PER_CHIP)
-    with pytest.raises(DeriveError, match="^L plays no part in this answer; leave it out"):
+    with pytest.raises(DeriveError, match=r"^L plays no part in this answer; leave it out"):
         asked.on(V5P, L=np.array([1, 2]))
     with pytest.raises(DeriveError, match="unknown symbol 'Wx'"):
         asked.on(V5P, Wx=np.array([]))

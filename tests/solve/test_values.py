@@ -15,6 +15,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity, number
 from derive.solve.feasible import feasible
+from derive.solve.optimum import optimum
 from derive.solve.threshold import threshold
 from derive.solve.values import SOURCE_OF_NOTEBOOK, check_values, fabric_of, facts_of, filled
 
@@ -148,3 +149,25 @@ def test_a_mesh_axis_alone_without_a_value_follows_from_the_chips() -> None:
     assert v.X in threshold(fsdp, v.B).missing(here)
     with pytest.raises(DeriveError, match=r"X .*: expected a whole number, found 64/5"):
         threshold(fsdp_tensor, v.B / v.Y).on(here, N=64, Y=5)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (v.B / v.X, {"N": 63.5}), (v.B / v.X, {"N": 16.5}), (v.B / v.X, {"n_node": 7.5}),
+        (v.B / v.X, {"n_mb": 2.5}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_counted_is_whole(asked: sp.Expr, given: dict[str, float]) -> None:
+    with pytest.raises(DeriveError, match=f"{next(iter(given))} .*: expected a whole number"):
+        threshold(fsdp, asked).on(chip("h100"), **given)
+
+
+def test_the_chips_that_an_answer_allows_need_not_be_whole() -> None:
+    here = {"B": 10**6, "F": 28672}
+    most = threshold(fsdp_tensor, v.N).on(chip("tpu-v5p"), **here).quantity
+    assert not most.value.is_Integer
+    assert optimum(fsdp_tensor, v.X).on(chip("tpu-v5p"), N=most, **here).value > 1
+    with pytest.raises(DeriveError, match="N .*: expected a whole number"):
+        optimum(fsdp_tensor, v.X).on(chip("tpu-v5p"), N=most.value, **here)

@@ -216,7 +216,7 @@ def _check_torus_axes(values: Values, there: Quantity | None) -> None:
         share = digits.fraction(values[symbol].value)
         if share > axes or not (share.denominator == 1 or _is_cut(share, min(axes, 3))):
             told = f"expected 1 to {axes}, or a share of those that are cut, such as 1/2"
-            raise DeriveError(f"{glossed((symbol,))}: {told}; found {shown(values[symbol].value)}")
+            raise DeriveError(f"{glossed((symbol,))}: {told}; found {values[symbol].value}")
 
 
 def _is_cut(share: Fraction, axes: int) -> bool:

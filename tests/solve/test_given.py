@@ -19,6 +19,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError
 from derive.notation.quantity import number
 from derive.notation.units import sequence
+from derive.solve import answer
 from derive.solve.evaluate import evaluate
 from derive.solve.feasible import feasible
 from derive.solve.numerical import numerical
@@ -209,6 +210,11 @@ def test_a_sweep_tells_where_any_value_will_do_and_where_none_will() -> None:
     assert below[0] == np.inf > below[1] > 0
     degrees = threshold(fsdp_tensor, v.B / v.X, form="exact").on(V5P, F=10**5, Y=2, X=group)
     assert degrees[0] == 0 < degrees[1]
+
+
+def test_a_sweep_may_have_as_many_points_as_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "SWEEP", 2)
+    assert threshold(fsdp, PER_CHIP).on(V5P, W=np.array([1e9, 2e9])).shape == (2,)
 
 
 def test_a_sweep_of_two_bounds_at_a_point_is_refused() -> None:

@@ -24,7 +24,8 @@ from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, ProofError
-from derive.solve.answer import Answer, Side
+from derive.notation.quantity import number
+from derive.solve.answer import Answer, Side, holds
 from derive.solve.proof import Separation
 from derive.solve.question import question
 from derive.solve.threshold import threshold
@@ -223,3 +224,22 @@ def test_a_degree_that_no_mesh_can_have_is_noted(asked: Any, given: Any, told: s
 def test_a_degree_that_every_mesh_has_is_noted(batch: int, any_will_do: bool) -> None:
     notes = threshold(fsdp_tensor, v.Y).on(chip("tpu-v5p"), B=batch, N=64, F=10**6).notes
     assert ("any Y will do: a mesh has at least 1" in notes) is any_will_do
+
+
+def test_less_than_one_micro_batch_is_one() -> None:
+    asked = threshold(pipeline_bubble, v.n_mb)
+    few, many = (asked.on(pp=2, epsilon=share) for share in (Q(3, 5), Q(1, 2)))
+    assert "with these values one micro-batch is enough" in few.notes
+    assert many.value == 1 and many.notes == ()
+
+
+def test_a_best_split_of_exactly_one_way_is_a_split() -> None:
+    """At the bound X is N alpha/F."""
+    asked = threshold(fsdp_tensor, v.B)
+    one, less = (asked.on(chip("tpu-v5p"), N=4, F=F).notes for F in (4 * 2550, 4 * 2550 + 1))
+    assert one == () and "no mesh has less than 1" in less[0]
+
+
+def test_a_share_of_one_holds_where_equality_is_enough() -> None:
+    for relation, met in ((sp.Le(v.X, 1), True), (sp.Lt(v.X, 1), False)):
+        assert holds(relation, number(1)) is met

@@ -8,6 +8,7 @@ import pytest
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
+from derive.cost.limits import context_ring
 from derive.cost.load import Requirement
 from derive.cost.strategies import fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import chip, chips, model, models
@@ -17,7 +18,15 @@ from derive.notation.quantity import Quantity, number
 from derive.solve.feasible import feasible
 from derive.solve.optimum import optimum
 from derive.solve.threshold import threshold
-from derive.solve.values import SOURCE_OF_NOTEBOOK, check_values, fabric_of, facts_of, filled
+from derive.solve.values import (
+    SOURCE_OF_NOTEBOOK,
+    check_values,
+    fabric_of,
+    facts_of,
+    filled,
+    value_of,
+    whole,
+)
 
 
 @pytest.mark.parametrize("name", models())
@@ -169,5 +178,29 @@ def test_the_chips_that_an_answer_allows_need_not_be_whole() -> None:
     most = threshold(fsdp_tensor, v.N).on(chip("tpu-v5p"), **here).quantity
     assert not most.value.is_Integer
     assert optimum(fsdp_tensor, v.X).on(chip("tpu-v5p"), N=most, **here).value > 1
-    with pytest.raises(DeriveError, match="N .*: expected a whole number"):
+    with pytest.raises(DeriveError, match=r"N .*: expected a whole number"):
         optimum(fsdp_tensor, v.X).on(chip("tpu-v5p"), N=most.value, **here)
+
+
+def test_what_is_given_is_bounded_at_its_ends() -> None:
+    for within in (10**40 - 1, Fraction(1, 10**40)):
+        assert value_of(v.B, within).value == within
+    for beyond in (10**40, Fraction(1, 10**40 + 1)):
+        with pytest.raises(DeriveError, match="from 1e-40 to 1e40"):
+            value_of(v.B, beyond)
+    check_values(values(N=1))
+    assert whole(5, v.N, "chips", 5) == 5
+    with pytest.raises(DeriveError, match="from 1 to 5, found 6"):
+        whole(6, v.N, "chips", 5)
+
+
+def test_what_is_printed_of_a_count_is_what_was_given() -> None:
+    with pytest.raises(DeriveError, match=r"found 29999999999/10000000000$"):
+        threshold(fsdp, v.B / v.X).on(chip("tpu-v5p"), M_X="2.9999999999")
+
+
+def test_a_link_that_a_limit_holds_takes_a_value_of_its_own() -> None:
+    asked = threshold(context_ring, v.T_r)
+    on, mesh = (chip("h100"), model("llama-3-70b")), {"tp": 8, "cp": 2}
+    slow, fast = (asked.on(*on, **mesh, W_cp=rate).value for rate in ("1 GB/s", "2 GB/s"))
+    assert slow == 2 * fast

@@ -122,12 +122,10 @@ class Threshold(Bounded):
         values, unit, name = full.values, self.question.unit, str(self.question.expr)
         provided = tuple((r, evaluated(r.lhs, values, one)) for r in self.provided)
         failed = [r for r, q in provided if not holds(r, q)]
-        every = [
-            Side(
-                replace(evaluated(b.expr, values, unit, name), bound=b.direction), b.passes, b.where
-            )
-            for b in (() if failed else self.bounds)
-        ]
+        every = []
+        for bound in () if failed else self.bounds:
+            number = replace(evaluated(bound.expr, values, unit, name), bound=bound.direction)
+            every.append(Side(number, bound.passes, bound.where))
         finite = [side for side in every if side.quantity.value.is_finite]
         # Beside a bound that says something, one that says nothing is left out.
         telling = [side for side in finite if side.direction == "<=" or side.quantity.value > 0]

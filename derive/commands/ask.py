@@ -114,7 +114,7 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
         if isinstance(asked.subject, Limit) and answer.sides:
             answer = replace(answer, notes=(*_other_form(closed, asked), *answer.notes))
     steps = derived(closed) if options.steps or options.json else ()
-    # A bound that the values make infinite has no side.
+    # A bound that the values make infinite, or that says nothing beside another, has no side.
     sides = {(s.direction, s.passes, s.where): s for s in (answer.sides if answer else ())}
     faces = [sides.get((bound.direction, bound.passes, bound.where)) for bound in closed.bounds]
     bounds = [
@@ -169,10 +169,15 @@ def _number_lines(
 ) -> list[str]:
     if answer is not None:
         return [str(answer)]
-    lines = assumption_lines(closed.described)
+    lines = [f"  note: {note}" for note in _idle(asked, closed)]
     if missing and (asked.givers or asked.values):
         lines.insert(0, f"  for a number, give a value to {glossed(missing)}")
-    return lines
+    return lines + assumption_lines(closed.described)
+
+
+def _idle(asked: Asked, closed: Bounded) -> tuple[str, ...]:
+    """A note for each value given that will play no part in the number."""
+    return closed.idle(closed.filled(asked.givers, asked.values), asked.values, asked.assumptions)
 
 
 def _other_form(closed: Threshold, asked: Asked) -> list[str]:
@@ -199,10 +204,10 @@ def _one_side(bounds: list[dict[str, Any]]) -> dict[str, Any] | None:
     directions = {b["relation"] for b in bounds}
     if len(directions) != 1:
         return None
-    if any(b["value"] is None for b in bounds):
+    valued = [b for b in bounds if b["value"] is not None]
+    if not valued:
         return bounds[0] if len(bounds) == 1 else None
-    pick = max if directions == {">="} else min
-    return pick(bounds, key=lambda b: b["value"])
+    return (max if directions == {">="} else min)(valued, key=lambda b: b["value"])
 
 
 def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
@@ -309,7 +314,7 @@ def _data(
         "assumptions": dict(rests_on.described),
         "inputs": input_rows(*(side.quantity for side in answer.sides)) if answer else [],
         "missing": [],
-        "notes": list(answer.notes) if answer else [],
+        "notes": list(answer.notes if answer else _idle(asked, closed) if closed else ()),
         "steps": [
             {
                 "kind": step.kind,
@@ -353,6 +358,7 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
         splits=[_candidate(c) for c in result.candidates],
         compute_bound=len(result.compute_bound),
         best=_candidate(best) if best else None,
+        inputs=input_rows(result),
         notes=list(result.notes),
     )
     return data, [str(result), _best_mesh(result)]
@@ -415,11 +421,11 @@ def derivation_lines(derivation: Sequence[Step]) -> list[str]:
     return lines
 
 
-def input_rows(*quantities: Quantity) -> list[dict[str, Any]]:
-    """The inputs of all the bounds, each once, each before its own inputs."""
+def input_rows(*several: Quantity | Feasible) -> list[dict[str, Any]]:
+    """The inputs of all of these, each once, each before its own inputs."""
     rows: dict[str, dict[str, Any]] = {}
-    for quantity in quantities:
-        for name, given in quantity.inputs:
+    for one in several:
+        for name, given in one.inputs:
             for row in (given.row(name), *input_rows(given)):
                 rows.setdefault(row["symbol"], row)
     return list(rows.values())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from math import prod
+from math import inf, nan, prod
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import sympy as sp
@@ -16,12 +16,12 @@ from derive.cost.load import CAPACITY, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, written
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
-from derive.solve.links import suited
+from derive.solve.links import deciding, suited
 from derive.solve.question import Question, Subject
-from derive.solve.values import Filled, Giver, filled, values_for
+from derive.solve.values import Filled, Giver, filled, typed_values, values_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,8 +75,9 @@ class Bounded:
     def on(self, *givers: Giver, **values: object) -> Any: ...
     def on(self, *givers: Giver, **values: object) -> Any:
         """The number: with a chip, a model, and values by symbol name. Where some of those are
-        arrays of one shape, the numbers at each point in the unit of the question, as float64 in an
-        array of that shape, nan where there is no bound.
+        NumPy arrays of one shape, the numbers at each point in the unit of the question, as float64
+        in an array of that shape: where any value will do 0 of a lower bound and inf of an upper
+        one, nan where none will.
 
         It runs over what the chip has, unless the assumption `network` says another. M_X, M_Y and
         M_Z are taken as 1 where no value is given, and shown as assumed; what a step's model
@@ -84,11 +85,11 @@ class Bounded:
         without a value, and for values that none can be (as `values_for` does), UnitError for
         sequences given as tokens.
         """
-        shapes = {name: getattr(value, "shape", None) for name, value in values.items()}
-        arrays = {name: values[name] for name, x in shapes.items() if isinstance(x, tuple) and x}
-        if not arrays:
+        every = values.items()
+        several = {k: x for k, x in every if getattr(x, "shape", isinstance(x, (list, tuple)))}
+        if not several:
             return self._on(givers, values)
-        return _swept(lambda point: self._on(givers, {**values, **point}), arrays)
+        return _swept(lambda point: self._on(givers, {**values, **point}), several)
 
     def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         raise NotImplementedError
@@ -114,6 +115,10 @@ class Bounded:
         needed = {s for expr in exprs for s in expr.free_symbols}
         known = values_for(self.requirement, givers, values)
         return filled(needed, self.requirement, asked, known)
+
+    def idle(self, full: Filled, names: Iterable[str], before: Assumptions) -> tuple[str, ...]:
+        """A note for each name that plays no part; `before` it was suited, what was assumed."""
+        return full.idle(names, deciding(self.subject, self.question, before, self.assumptions))
 
     @property
     def closed_form(self) -> sp.Expr:
@@ -153,9 +158,14 @@ class Bounded:
 def _swept(
     answer: Callable[[dict[str, object]], Answer], arrays: Mapping[str, Any]
 ) -> NDArray[np.float64]:
-    """The numbers of the answers at each point of arrays, which must be of one shape."""
+    """The numbers of the answers at each point of arrays, of one shape and each with a part."""
     import numpy as np
 
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            told = f"expected a number or a NumPy array, such as {name}=np.array([...])"
+            raise DeriveError(f"{name}: {told}, found {written(array)}")
+    typed_values(dict.fromkeys(arrays, 1))  # the names, where there are no points
     shape, *others = dict.fromkeys(array.shape for array in arrays.values())
     if others:
         told = " and ".join(f"{name} of {array.shape}" for name, array in arrays.items())
@@ -163,12 +173,23 @@ def _swept(
     if prod(shape) > SWEEP:
         told = f"expected at most {SWEEP:,} points, found {prod(shape):,}"
         raise DeriveError(f"{' and '.join(arrays)}: {told}")
-    numbers = np.full(shape, np.nan)
-    for place in np.ndindex(shape):
-        at = answer({name: array[place] for name, array in arrays.items()})
-        if at.sides:
-            numbers[place] = float(at)
-    return numbers
+    places = np.ndindex(shape)
+    answers = [answer({name: x[place] for name, x in arrays.items()}) for place in places]
+    for idle in Filled({}, (), frozenset()).idle(arrays):
+        if answers and all(idle in at.notes for at in answers):
+            raise DeriveError(f"{idle}; leave it out")
+    return np.array([_point(at) for at in answers], dtype=float).reshape(shape)
+
+
+def _point(answer: Answer) -> float:
+    """The number of an answer in a sweep."""
+    ways = {bound.direction for bound in answer.sides or getattr(answer.threshold, "bounds", ())}
+    if len(ways) > 1:
+        told = "is bounded on both sides, and a sweep has one number at a point"
+        raise DeriveError(f"{answer.asked} {told}; ask at each point for .low and .high")
+    lower, able = ways == {">="}, all(holds(relation, x) for relation, x in answer.provided)
+    number = float(answer) if answer.sides else 0.0 if lower else inf
+    return max(number, 0.0) if able and (lower or number > 0) else nan
 
 
 @dataclass(frozen=True)
@@ -266,11 +287,11 @@ class Answer:
     @property
     def rests_on(self) -> list[str]:
         """Notes, inputs with their sources, and assumptions, a line each."""
-        quantities = [side.quantity for side in self.sides]
+        inputs = [pair for side in self.sides for pair in side.quantity.inputs]
         if self.of_step:
-            middle = [*tree_lines(quantities), *(f"  {note}" for note in self.notes)]
+            middle = [*tree_lines(inputs), *(f"  {note}" for note in self.notes)]
         else:
-            middle = [*(f"  note: {note}" for note in self.notes), *input_lines(quantities)]
+            middle = [*(f"  note: {note}" for note in self.notes), *input_lines(inputs)]
         return [*middle, *assumption_lines(self.described)]
 
     def __str__(self) -> str:
@@ -338,10 +359,10 @@ def strictest(sides: Sequence[Side]) -> dict[str, Side]:
     }
 
 
-def input_lines(quantities: Sequence[Quantity]) -> list[str]:
+def input_lines(inputs: Iterable[tuple[str, Quantity]]) -> list[str]:
     """One line per input, each once, with what it belongs to and where it is from."""
     lines = []
-    for name, given in dict.fromkeys(pair for q in quantities for pair in q.inputs):
+    for name, given in dict.fromkeys(inputs):
         line = f"  {name} = {given.printed()}"
         line += f" = {given.formula}" if given.formula else ""
         parts = [f"{n} = {q.printed()} {_origin(q)}".rstrip() for n, q in given.inputs]
@@ -357,12 +378,12 @@ def _origin(quantity: Quantity) -> str:
     return f"({', '.join(filter(None, (quantity.owner, basis, source, quantity.status)))})"
 
 
-def tree_lines(quantities: Sequence[Quantity], depth: int = 1) -> list[str]:
+def tree_lines(inputs: Iterable[tuple[str, Quantity]], depth: int = 1) -> list[str]:
     """The inputs, each before its own, indented by how deep they stand."""
     lines = []
-    for name, given in (pair for quantity in quantities for pair in quantity.inputs):
+    for name, given in inputs:
         origin = given.formula or ", ".join(filter(None, (given.owner, given.source, given.status)))
         lines.append(f"{'  ' * depth}{name} = {given.printed()} ({origin})")
         if given.formula and given.inputs and not given.owner:  # facts have trees of their own
-            lines += tree_lines([given], depth + 1)
+            lines += tree_lines(given.inputs, depth + 1)
     return lines

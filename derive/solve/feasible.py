@@ -26,13 +26,13 @@ from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation.arguments import guarded, whole_number
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import DeriveError, quoted, written
 from derive.notation.printed import Rounding, printed
 from derive.notation.quantity import Quantity
-from derive.solve.answer import assumption_lines, folded
+from derive.solve.answer import assumption_lines, folded, input_lines
 from derive.solve.links import deciding, suited
 from derive.solve.question import Subject, question, requirement
-from derive.solve.values import Filled, Giver, Values, filled, typed_values, values_for, whole
+from derive.solve.values import Giver, Values, filled, typed_values, values_for, whole
 
 SPLITS = ("divisors", "powers_of_two", "torus")
 LARGEST = 10**7
@@ -77,7 +77,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Feasible:
-    """All candidate splits of a slice in order of the last axis's degree."""
+    """All candidate splits of a slice in order of the last axis's degree; `inputs` are the values
+    that their loads take."""
 
     subject: Subject
     title: str
@@ -85,6 +86,7 @@ class Feasible:
     splits: str
     candidates: tuple[Candidate, ...]
     requirement: Requirement
+    inputs: tuple[tuple[str, Quantity], ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -110,10 +112,15 @@ class Feasible:
             idle = f", {c.idle:,} chips idle" if c.idle else ""
             lines.append(f"  {mesh:<{width}} T_math/T_comms {c.ratio_text:>8}  {verdict}{idle}")
         lines.append(f"  {len(self.compute_bound)} of {len(self.candidates)} are compute-bound")
-        lines += [f"  note: {note}" for note in self.notes]
-        return "\n".join([*lines, *assumption_lines(self.requirement.described)])
+        return "\n".join([*lines, *self.rests_on])
 
     __repr__ = __str__
+
+    @property
+    def rests_on(self) -> list[str]:
+        """Notes, inputs with their sources, and assumptions, a line each."""
+        notes = [f"  note: {note}" for note in self.notes]
+        return [*notes, *input_lines(self.inputs), *assumption_lines(self.requirement.described)]
 
     def _repr_markdown_(self) -> str:
         names = [name for name, _ in self.candidates[0].degrees] if self.candidates else []
@@ -128,8 +135,9 @@ class Feasible:
             for c in self.candidates
         ]
         lines = [f"| {' | '.join(row)} |" for row in (titles, ["--:"] * len(titles), *rows)]
-        symbols = (*self.requirement.mesh, v.T_math, v.T_comms)
-        return folded("\n".join(lines), symbols, assumption_lines(self.requirement.described))
+        given = (v.find(name) for name, _ in self.inputs)
+        symbols = (*self.requirement.mesh, v.T_math, v.T_comms, *given)
+        return folded("\n".join(lines), symbols, self.rests_on)
 
 
 def feasible(
@@ -150,8 +158,11 @@ def feasible(
     (overlap="serial") or values of symbols (B=4194304), of which those that play no part are noted.
     """
     changes = {k: x for k, x in named.items() if k in CHOICES}
-    typed = typed_values({k: x for k, x in named.items() if k not in changes} | dict(values or {}))
-    rest = {symbol.name: quantity for symbol, quantity in typed.items()}
+    by_name = typed_values({k: x for k, x in named.items() if k not in changes})
+    typed = typed_values(values or {})
+    if twice := by_name.keys() & typed.keys():
+        raise DeriveError(f"{min(map(str, twice))} is given twice, by name and in values")
+    rest = {symbol.name: quantity for symbol, quantity in (by_name | typed).items()}
     need = requirement(subject, None, assumptions, (), **changes)
     if splits not in SPLITS:
         raise DeriveError(f"splits: expected one of {', '.join(SPLITS)}, found {quoted(splits)}")
@@ -161,28 +172,39 @@ def feasible(
     # The degrees are chosen here, and the torus axes with them where the torus is cut.
     asked = question(v.M_X if splits == "torus" else need.mesh[0])
     under = suited(subject, asked, need.assumptions, givers, {**rest, "N": chips})
+    if splits == "torus" and under.network not in ("chip", "torus"):
+        told = f"torus cuts the axes of a torus, and the network is {under.network}"
+        raise DeriveError(f"splits: {told}; divisors takes any")
     before = need.assumptions
     need = requirement(subject, None, under)
     chosen = [v.N, *need.mesh, *(TORUS_AXES.values() if splits == "torus" else ())]
     if given := [symbol.name for symbol in chosen if symbol.name in rest]:
         raise DeriveError(f"feasible {splits} chooses {given[0]}; leave out {given[0]}")
     bound = values_for(need, givers, rest)
-    alone = [_AtCut(load, need, bound) for load in need.loads]
+    needed = {s for load in need.loads for s in load.total.free_symbols} - {*need.mesh}
+    full = filled(needed, need, None, bound)
+    known = full.checked()
+    alone = [_AtCut(load, known) for load in need.loads]
     added = alone
     if splits == "torus":
         serial = requirement(subject, None, assume(need.assumptions, overlap="serial"))
-        added = [_AtCut(load, need, bound) for load in serial.loads]
+        added = [_AtCut(load, known) for load in serial.loads]
+        most = int(bound[v.M_axes].value) if v.M_axes in bound else 3
+        sizes = [whole_number("shape", size) for size in (shape or ())[: most + 1]]
+        if not 0 < len(sizes) <= most or prod(sizes) != chips:
+            told = f"of 1 to {most} sizes that multiply to {chips}"
+            raise DeriveError(f"torus: expected a shape {told}, found {written(shape)}")
     candidates = []
-    for cut in _splits(need, chips, splits, shape):
+    for cut in _splits(need, chips, splits, shape or ()):
         here = added if cut.shared else alone
         loads = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in here)
         taken = prod(degree for _, degree in cut.degrees)
         candidates.append(Candidate(cut.degrees, cut.torus_axes, taken, chips - taken, loads))
-    used = frozenset().union(*(cut.used for cut in alone))
-    notes = Filled(bound, (), used).idle(rest, deciding(subject, asked, before, under))
+    notes = full.idle(rest, deciding(subject, asked, before, under))
+    inputs = tuple((s.name, known[s]) for s in sorted(needed - {*chosen}, key=v.rank))
     ordered = sorted(candidates, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))
     title = getattr(subject, "title", need.name)
-    return Feasible(subject, title, chips, splits, tuple(ordered), need, notes)
+    return Feasible(subject, title, chips, splits, tuple(ordered), need, inputs, notes)
 
 
 @dataclass(frozen=True)
@@ -195,14 +217,9 @@ class Cut:
     shared: bool = False
 
 
-def _splits(
-    need: Requirement, chips: int, splits: str, shape: tuple[int, ...] | None
-) -> Iterator[Cut]:
+def _splits(need: Requirement, chips: int, splits: str, shape: tuple[int, ...]) -> Iterator[Cut]:
     names = [axis.name for axis in need.mesh]
     if splits == "torus":
-        if shape is None or prod(shape) != chips:
-            told = f"expected a shape whose sizes multiply to {chips}"
-            raise DeriveError(f"torus: {told}, found {shape}")
         yield from _torus(names, shape)
         return
     whole = (
@@ -262,15 +279,11 @@ class _AtCut:
     """A load with everything bound but the mesh and its torus axes; those are put in for each
     split, in exact numbers."""
 
-    def __init__(self, load: Load, need: Requirement, values: Values) -> None:
+    def __init__(self, load: Load, values: Values) -> None:
         self.passes, self.links = " and ".join(load.passes), load.links
-        axes = set(TORUS_AXES.values())
-        needed = {s for s in load.total.free_symbols if s not in need.mesh}
-        full = filled(needed, need, None, values)
-        bound, self.used = full.checked(), full.used
-        known = {s: bound[s].value for s in needed - axes}
-        self.axes = {s: bound[s].value for s in needed & axes}
-        self.terms = tuple(term.xreplace(known) for term in load.terms)
+        given = {s: values[s].value for s in load.total.free_symbols & values.keys()}
+        self.axes = {s: given.pop(s) for s in TORUS_AXES.values() if s in given}
+        self.terms = tuple(term.xreplace(given) for term in load.terms)
 
     def at(self, cut: Cut) -> sp.Rational:
         named = {v.find(name): sp.Rational(n) for name, n in (*cut.degrees, *cut.torus_axes)}

@@ -1,8 +1,8 @@
 """Which network a strategy runs over on a chip: what the chip has, what is refused, what is noted.
 
 The assumption `network` is "chip" where it is left to the chip: a torus where the chip has one or
-none is named; else the switches of a node, where the chips that are given are a divisor of it; else
-whole nodes; else one chip in each node.
+none is named; else the switches of a node, where no more chips are given than it has; else whole
+nodes; else one chip in each node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.printed import shown
 from derive.solve.question import STATE, Question, Subject
-from derive.solve.values import Giver, Values, given_facts, last_of, typed_values
+from derive.solve.values import Giver, Values, given_facts, one_of, typed_values
 
 
 def suited(
@@ -39,7 +39,7 @@ def suited(
     """
     if not isinstance(subject, Strategy) or asked.symbols & STATE or not needs_network(subject):
         return assumptions
-    chip, typed = last_of(Chip, givers), typed_values(values)
+    chip, typed = one_of(Chip, givers), typed_values(values)
     known = {**given_facts(givers, assumptions), **typed}
     name = assumptions.network
     if name == "chip":
@@ -71,7 +71,7 @@ def link_notes(
 ) -> list[str]:
     """What is to be said of the links of an answer: a rate that looks like that of both ways, and
     that the chips given do not fit a node."""
-    chip, typed = last_of(Chip, givers), typed_values(values)
+    chip, typed = one_of(Chip, givers), typed_values(values)
     notes = []
     if chip is not None and v.W_node in typed and chip.has("scaleup"):
         own = chip.quantity("scaleup")
@@ -106,7 +106,7 @@ def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Valu
         return "torus"
     size = _chips_given(strategy, asked, known)
     node = known[v.n_node].value if v.n_node in known else None
-    if size is None or node is None or (node / size).is_integer:
+    if size is None or node is None or size <= node:
         return "node"
     fits = (size / node).is_integer and _innermost(strategy, known) is None
     return "two-level" if fits else "egress"

@@ -22,7 +22,7 @@ from derive.notation.errors import DeriveError, NotClosedForm, ProofError, writt
 from derive.notation.printed import shown
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
-from derive.solve.links import deciding, link_notes
+from derive.solve.links import link_notes
 from derive.solve.powers import coefficients
 from derive.solve.question import (
     Fixed,
@@ -33,7 +33,7 @@ from derive.solve.question import (
     question,
     requirement,
 )  # fmt: skip
-from derive.solve.values import Giver
+from derive.solve.values import Filled, Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
 
@@ -72,7 +72,10 @@ def held(need: Requirement, asked: Question, fixed: Iterable[sp.Symbol] = ()) ->
     loads = tuple(load.put(dict(given)) for load in need.loads)
     if free is None:
         return Held(loads, (), given, None)
-    return Held(*_at_best_split(loads, free), given, free)
+    try:
+        return Held(*_at_best_split(loads, free), given, free)
+    except NotClosedForm as error:
+        raise NotClosedForm(f"{error}; it can be held: fixed=[{free}]") from None
 
 
 @lru_cache(maxsize=1024)
@@ -189,13 +192,16 @@ class Optimum(Bounded):
             raise DeriveError(f"{told}; leave out {given[0]}")
         return super().suited(*givers, **values)
 
+    def filled(self, givers: Iterable[Giver], values: Mapping[str, object]) -> Filled:
+        full = super().filled(givers, values)
+        return replace(full, used=full.used | self.most.free_symbols)
+
     def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         here = self.suited(*givers, **values)
         filled = here.filled(givers, values)
         full = filled.checked()
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        chosen = deciding(here.subject, self.question, self.assumptions, here.assumptions)
-        notes += filled.idle(values, {v.N, *chosen})
+        notes += here.idle(filled, values, self.assumptions)
         place = evaluated(here.at, full).value
         ends = ((sp.S.One, sp.Max(1, here.at)), (here.most, sp.Min(here.most, here.at)))
         for end, inside in ends:

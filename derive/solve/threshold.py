@@ -11,6 +11,7 @@ import sympy as sp
 from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.cost.limits import Limit
 from derive.cost.load import CAPACITY, Load, Requirement
+from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.arguments import guarded
@@ -19,7 +20,7 @@ from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, number
 from derive.notation.units import one
 from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
-from derive.solve.links import deciding, link_notes, other_networks
+from derive.solve.links import link_notes, other_networks
 from derive.solve.optimum import Balance, Held, held
 from derive.solve.powers import solved, turned
 from derive.solve.proof import Separation
@@ -108,8 +109,7 @@ class Threshold(Bounded):
             return replace(answer, notes=(f"{why}: {axis} = 1", *answer.notes))
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         notes += here._with_whole_state(givers, values)
-        chosen = deciding(here.subject, self.question, self.assumptions, here.assumptions)
-        answer = here._answer(full, [*notes, *full.idle(values, chosen)])
+        answer = here._answer(full, [*notes, *here.idle(full, values, self.assumptions)])
         if self.assumptions.network == "chip" and here.assumptions.network == "node":
             more = [*here._beyond(answer, known), *here._elsewhere(givers, values)]
             return replace(answer, notes=(*answer.notes, *more))
@@ -120,14 +120,17 @@ class Threshold(Bounded):
 
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
         values, unit, name = full.values, self.question.unit, str(self.question.expr)
-        sides, told = [], list(notes)
         provided = tuple((r, evaluated(r.lhs, values, one)) for r in self.provided)
         failed = [r for r, q in provided if not holds(r, q)]
-        for bound in self.bounds if not failed else ():
+        every = []
+        for bound in () if failed else self.bounds:
             number = replace(evaluated(bound.expr, values, unit, name), bound=bound.direction)
-            if number.value.is_finite:
-                sides.append(Side(number, bound.passes, bound.where))
-            told += self._notes(number, full)
+            every.append(Side(number, bound.passes, bound.where))
+        finite = [side for side in every if side.quantity.value.is_finite]
+        # Beside a bound that says something, one that says nothing is left out.
+        telling = [side for side in finite if side.direction == "<=" or side.quantity.value > 0]
+        said = (note for x in telling or every for note in self._notes(x.quantity, full))
+        sides, told = telling or finite, [*notes, *dict.fromkeys(said)]
         if failed:
             over = "is not below" if isinstance(failed[0], sp.StrictLessThan) else "is above"
             told.append(f"no {name} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
@@ -219,13 +222,19 @@ class Threshold(Bounded):
 
     def _notes(self, number: Quantity, full: Filled) -> Iterator[str]:
         """What a bound that is no positive number, or beyond a node, says."""
-        symbol, value = self.question.expr, number.value
+        symbol, value, low = self.question.expr, number.value, number.bound == ">="
         if not value.is_finite:
             yield f"with these values there is no bound on {symbol}"
-        elif number.bound == ">=" and 0 < value < 1 and symbol == v.n_mb:
+        elif low and 0 < value < 1 and symbol == v.n_mb:
             yield "with these values one micro-batch is enough"
         elif value <= 0:
-            yield f"with these values {'any' if number.bound == '>=' else 'no'} {symbol} will do"
+            yield f"with these values {'any' if low else 'no'} {symbol} will do"
+        elif symbol in (v.N, *self.requirement.mesh) and (value <= 1 if low else value < 1):
+            yield f"{'any' if low else 'no'} {symbol} will do: a mesh has at least 1"
+        elif low and symbol in TORUS_AXES.values() and v.M_axes in full.values:
+            there = full.values[v.M_axes]
+            if value > there.value:
+                yield f"no {symbol} will do: {there.owner or 'the chip'} has {there.value}"
         if full.inside_node is None:
             return
         node, inside, outside = (full.values[s].value for s in (v.n_node, v.W_node, v.W_dcn))

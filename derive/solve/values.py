@@ -49,7 +49,7 @@ ONES: Mapping[sp.Symbol, Quantity] = {
     for s in (v.M_X, v.M_Y, v.M_Z, v.b_seq)
 }
 STATED_BY = {v.e: "precision", v.s_P: "precision", v.e_g: "gradients"}
-Kind = TypeVar("Kind")
+Kind = TypeVar("Kind", bound=Chip | Model)
 FOLLOWS: Mapping[sp.Symbol, sp.Expr] = {v.alpha: v.C / v.W}
 
 
@@ -72,7 +72,7 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
     known = given_facts(every, need.assumptions)
     typed = typed_values(values)
     if need.definitions:
-        known |= facts_of(last_of(Model, every), last_of(Chip, every), need.assumptions)
+        known |= facts_of(one_of(Model, every), one_of(Chip, every), need.assumptions)
     else:
         _check_assumed(typed, need.assumptions)
     check_values(typed, COUNTS if need.definitions else ())
@@ -82,12 +82,15 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
 
 
 def given_facts(givers: Iterable[Giver], assumptions: Assumptions) -> Values:
-    """What a chip and a model say of symbols; raises DeriveError for what is neither."""
+    """What a chip and a model say of symbols; raises DeriveError for what is neither, and for two
+    of a kind."""
     precision = "bf16" if assumptions.precision == "any" else assumptions.precision
     known: Values = {}
-    for giver in givers:
+    every = tuple(givers)
+    for giver in every:
         if not isinstance(giver, (Chip, Model)):
             raise DeriveError(f"expected a chip or a model, found {quoted(giver)}")
+        one_of(type(giver), every)
         known.update(giver.bindings(precision))
     return known
 
@@ -118,7 +121,7 @@ def value_of(symbol: sp.Symbol, value: object, *, bounded: bool = True) -> Quant
         taken = parsed_quantity(value, v.unit_of_symbol(symbol), symbol.name)
     else:
         try:
-            bare = digits.exact(value[()] if getattr(value, "shape", None) == () else value)  # type: ignore[index]
+            bare = digits.exact(value[()] if type(value).__name__ == "ndarray" else value)  # type: ignore[index]
         except DeriveError as error:
             raise DeriveError(f"{symbol.name}: {error}") from None
         taken = number(bare, v.unit_of_symbol(symbol), symbol.name)
@@ -189,11 +192,12 @@ def check_values(
     share that is above 1."""
     for symbol, quantity in values.items():
         value, called = quantity.value, glossed((symbol,))
-        # A slice that a bound allows need not be whole; what it is split into is.
+        # A slice that an answer allows need not be whole; what is given, and its degrees, are.
         if symbol == v.N and value < 1:
             raise DeriveError(f"{called}: expected at least 1, found {shown(value)}")
         degree = v.meaning(symbol).role in COUNTED and symbol != v.N
-        if (degree or symbol in counts) and not value.is_Integer:
+        counted = symbol in (*counts, v.N, v.n_node, v.n_mb) and quantity.status != "derived"
+        if (degree or counted) and not value.is_Integer:
             raise DeriveError(f"{called}: expected a whole number, found {value}")
         if symbol in SHARES and not 0 < value <= 1:
             raise DeriveError(f"{called}: expected at most 1, found {value}")
@@ -209,7 +213,7 @@ def _check_torus_axes(values: Values, there: Quantity | None) -> None:
         share = digits.fraction(values[symbol].value)
         if share > axes or not (share.denominator == 1 or _is_cut(share, min(axes, 3))):
             told = f"expected 1 to {axes}, or a share of those that are cut, such as 1/2"
-            raise DeriveError(f"{glossed((symbol,))}: {told}; found {shown(values[symbol].value)}")
+            raise DeriveError(f"{glossed((symbol,))}: {told}; found {values[symbol].value}")
 
 
 def _is_cut(share: Fraction, axes: int) -> bool:
@@ -260,9 +264,13 @@ def _of_notebook(
                 yield fact, fact.quantity(reading)
 
 
-def last_of(kind: type[Kind], givers: Iterable[Giver]) -> Kind | None:
-    """The last chip, or model, of what is given: its facts take the place of those before it."""
-    return next((giver for giver in reversed([*givers]) if isinstance(giver, kind)), None)
+def one_of(kind: type[Kind], givers: Iterable[Giver]) -> Kind | None:
+    """The chip, or the model, of what is given, if any; raises DeriveError for two."""
+    alike = [giver for giver in givers if isinstance(giver, kind)]
+    if len(alike) > 1:
+        told = " and ".join(giver.name for giver in alike)
+        raise DeriveError(f"expected one {kind.__name__.lower()}, found {told}; give one")
+    return alike[0] if alike else None
 
 
 # What follows from values.
@@ -292,12 +300,15 @@ def filled(
     needed: Iterable[sp.Symbol], need: Requirement, asked: sp.Symbol | None, values: Values
 ) -> Filled:
     """`values` with what is needed besides and follows by definition, such as the link of a group
-    from its size, or alpha, which is C/W.
+    from its size, alpha, which is C/W, or the one mesh axis without a value from the chips.
 
     What is defined by the symbol that is asked for is needed itself; but the link
     `need.inside_node` is then that of a group of one, where what it follows from has values.
     """
     defined = {**FOLLOWS, **dict(need.definitions)}
+    left = [axis for axis in need.mesh if axis not in values]
+    if v.N in values and len(left) == 1:
+        defined[left[0]] = v.N / need.chips.xreplace({left[0]: sp.S.One})
     known = {symbol: value for symbol, value in values.items() if symbol != asked}
     missing: set[sp.Symbol] = set()
     used: set[sp.Symbol] = set()
@@ -319,6 +330,8 @@ def filled(
         if not all([fill(s) for s in sorted(expr.free_symbols, key=v.rank)]):
             return False
         known[symbol] = evaluated(expr, known, v.unit_of_symbol(symbol), symbol.name)
+        if symbol in left:
+            check_values({symbol: known[symbol]}, ())
         return True
 
     for symbol in sorted(needed, key=v.rank):

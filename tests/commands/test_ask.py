@@ -308,3 +308,21 @@ def test_a_refusal_speaks_of_the_link_of_the_chip(refused: Any) -> None:
     on_v5p, on_h100 = (refused("ask", "fsdp", "D", "--chip", c) for c in ("tpu-v5p", "h100"))
     assert "alpha" in on_v5p
     assert "alpha" not in on_h100 and "W_node" in on_h100
+
+
+def test_values_that_will_play_no_part_are_noted_before_there_is_a_number(
+    run: Any, answer: Any
+) -> None:
+    told = "L plays no part in this answer"
+    for asked in (["fsdp", "B"], ["fsdp_tensor", "X", "--best"]):
+        line = ["ask", *asked, "--chip", "tpu-v5p", "--set", "L=80"]
+        assert f"  note: {told}\n" in run(*line)[1]
+        data = answer(*line)
+        assert data["value"] is None and data["notes"] == [told]
+
+
+def test_the_value_is_of_the_bound_that_says_something(answer: Any) -> None:
+    mesh = ["--set", "F=28672", "--set", "Y=8", "--set", "X=4"]
+    data = answer("ask", "fsdp_tensor", "B/X", "--chip", "h100", *mesh)
+    assert data["value"] == pytest.approx(989.4e12 / 50e9, rel=1e-3)
+    assert [bound["value"] is None for bound in data["bounds"]] == [False, True]

@@ -142,7 +142,7 @@ def test_about_1800_ironwood_chips_need_a_degree_that_does_not_exist() -> None:
     X - 1 <= B M_X/alpha = 727.2: X is 728, and 2,184 chips; 2,181 mixes the two forms."""
     room = Fraction(2 * 4_194_304, 11535)
     assert int(room) == 727
-    at = threshold(fsdp_tensor, v.N).on(IRONWOOD, LLAMA, **CASE).value
+    at = threshold(fsdp_tensor, v.N).on(IRONWOOD, LLAMA, **CASE).quantity
     split = optimum(fsdp_tensor, v.Y).on(IRONWOOD, LLAMA, N=at, **CASE)
     assert (round(float(at), 2), round(float(split), 4)) == (1807.64, 2.4857)
     assert ironwood("large-n", 2) == 2 * sp.Rational(room)
@@ -361,6 +361,12 @@ def test_one_mesh_axis() -> None:
         (10**8, {}, "chips"), ("64", {}, "chips"), (64, {"splits": "halves"}, "splits"),
         (64, {"splits": "torus"}, "shape"), (64, {"splits": "torus", "shape": (4, 4)}, "shape"),
         (64, {"form": "rough"}, "form"), (64, {"Q": 3}, "unknown symbol"),
+        (16, {"splits": "torus", "shape": (-4, -4)}, "shape: expected a whole number from 1"),
+        (4, {"splits": "torus", "shape": (True, 4)}, "shape: expected a whole number from 1"),
+        (64, {"splits": "torus", "shape": (2,) * 6}, "of 1 to 3 sizes"),
+        (1, {"splits": "torus", "shape": (1,) * 10**6}, "of 1 to 3 sizes"),
+        (64, {"splits": "torus", "shape": (4, 4, 4), "network": "egress"}, "network is egress"),
+        (64, {"values": {"B": 2}}, "B is given twice"), (64, {"values": {v.B: 2}}, "given twice"),
         (64, {"B": 0}, "B"), (64, {"B": float("nan")}, "B"),
     ],
     ids=str,
@@ -378,3 +384,24 @@ def test_strategies_without_a_mesh_to_split() -> None:
     assert feasible(pipeline, 8, V5P, LLAMA, B=1).compute_bound
     with pytest.raises(DeriveError, match="no value for B"):
         feasible(fsdp_tensor, 64, V5P, LLAMA)
+
+
+def test_all_that_has_no_value_is_named_at_once() -> None:
+    with pytest.raises(DeriveError, match=r"set B=\.\.\., F=\.\.\., C=\.\.\., W="):
+        feasible(fsdp_tensor, 64)
+
+
+def test_a_table_says_what_it_rests_on() -> None:
+    """The values that its loads take, with their sources, and what plays no part."""
+    found = feasible(fsdp_tensor, 64, V5P, LLAMA, B=10**6, L=80)
+    assert [name for name, _ in found.inputs] == ["B", "F", "M_X", "M_Y", "C", "W"]
+    for text in (str(found), found._repr_markdown_()):
+        assert "  C = 459\u00a0TFLOP/s (tpu-v5p, " in text
+        assert "  note: L plays no part in this answer" in text
+    cut = feasible(fsdp_tensor, 64, V5P, LLAMA, B=10**6, splits="torus", shape=(4, 4, 4))
+    assert [name for name, _ in cut.inputs] == ["B", "F", "C", "W"]
+
+
+def test_a_chip_without_a_torus_has_none_to_cut() -> None:
+    with pytest.raises(DeriveError, match="network is two-level; divisors takes any"):
+        feasible(fsdp_tensor, 64, chip("h100"), LLAMA, B=1, splits="torus", shape=(4, 4, 4))

@@ -19,6 +19,7 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError
 from derive.notation.quantity import number
 from derive.notation.units import sequence
+from derive.solve import answer
 from derive.solve.evaluate import evaluate
 from derive.solve.feasible import feasible
 from derive.solve.numerical import numerical
@@ -33,6 +34,7 @@ CASE = {
 }  # fmt: skip
 Ask = Callable[[Mapping[str, object]], Any]
 PER_CHIP = v.B / v.X
+OTHER = 11  # more than the chips of a node, and no multiple of them
 
 
 def asked_of(subject: Strategy | Limit, asked: sp.Expr, *givers: Any) -> tuple[Ask, dict[str, Any]]:
@@ -68,7 +70,7 @@ def test_each_symbol_is_used_or_refused_or_noted(entrance: str) -> None:
     is not noted then is given alone: it is refused, noted or makes another answer."""
     ask, needed = ENTRANCES[entrance]
     plain = str(ask(needed))
-    every = {name: 3 for name, known in v.vocabulary().items() if known.role != "axis"}
+    every = {name: OTHER for name, known in v.vocabulary().items() if known.role != "axis"}
     rest, notes = {name: value for name, value in every.items() if name not in needed}, None
     while notes is None:
         try:
@@ -79,7 +81,7 @@ def test_each_symbol_is_used_or_refused_or_noted(entrance: str) -> None:
     assert len(idle) > len(every) / 2
     for name in every.keys() - idle:
         try:
-            answer = ask({**needed, name: 3})
+            answer = ask({**needed, name: OTHER})
         except DeriveError as error:
             assert "\n" not in str(error)
         else:
@@ -199,6 +201,39 @@ def test_arrays_are_swept() -> None:
     assert asked.on(V5P, W=np.array([])).shape == (0,)
 
 
+def test_a_sweep_tells_where_any_value_will_do_and_where_none_will() -> None:
+    """In a group of one there is nothing to send: any share and any peak will do."""
+    group = np.array([1, 8])
+    above = threshold(LIMITS["tensor_share"], v.epsilon).on(H100, LLAMA, tp=group, T=8192)
+    assert above[0] == 0 < above[1]
+    below = threshold(LIMITS["context_ring"], v.C).on(H100, LLAMA, tp=1, cp=group, T=8192)
+    assert below[0] == np.inf > below[1] > 0
+    degrees = threshold(fsdp_tensor, v.B / v.X, form="exact").on(V5P, F=10**5, Y=2, X=group)
+    assert degrees[0] == 0 < degrees[1]
+
+
+def test_a_sweep_may_have_as_many_points_as_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "SWEEP", 2)
+    assert threshold(fsdp, PER_CHIP).on(V5P, W=np.array([1e9, 2e9])).shape == (2,)
+
+
+def test_a_sweep_of_two_bounds_at_a_point_is_refused() -> None:
+    with pytest.raises(DeriveError, match="Y is bounded on both sides, and a sweep has one"):
+        threshold(fsdp_tensor, v.Y).on(*ON, B=np.array([10**6, 2 * 10**6]), N=64)
+
+
+def test_a_swept_name_plays_a_part() -> None:
+    asked = threshold(fsdp, PER_CHIP)
+    with pytest.raises(DeriveError, match=r"^L plays no part in this answer; leave it out"):
+        asked.on(V5P, L=np.array([1, 2]))
+    with pytest.raises(DeriveError, match="unknown symbol 'Wx'"):
+        asked.on(V5P, Wx=np.array([]))
+
+
+class Shaped:
+    shape = (2,)
+
+
 @pytest.mark.parametrize(
     ("values", "told"),
     [
@@ -206,7 +241,9 @@ def test_arrays_are_swept() -> None:
         ({"W": np.ones(10**4 + 1)}, "at most 10,000 points, found 10,001"),
         ({"W": np.array([1.0, -1.0])}, "W: expected a positive number"),
         ({"W": np.array([True])}, "W: expected a number, found 'True'"),
-        ({"W": [1.0, 2.0]}, "W: expected a number"),
+        ({"W": [1.0, 2.0]}, r"W: expected a number or a NumPy array, such as W=np.array\("),
+        ({"W": Shaped()}, r"W: expected a number or a NumPy array, such as W=np.array\("),
+        ({"W": np.bytes_(b"2")}, "W: expected a number"),
     ],
 )
 def test_a_sweep_that_is_none(values: Mapping[str, object], told: str) -> None:

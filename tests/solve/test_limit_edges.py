@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from derive import chip, fsdp_tensor, hsdp, model
+from derive import chip, fsdp, fsdp_tensor, hsdp, model
 from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions, assume
 from derive.cost.limits import (
     LIMITS,
@@ -24,7 +24,8 @@ from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, ProofError
-from derive.solve.answer import Answer, Side
+from derive.notation.quantity import number
+from derive.solve.answer import Answer, Side, holds
 from derive.solve.proof import Separation
 from derive.solve.question import question
 from derive.solve.threshold import threshold
@@ -190,4 +191,55 @@ def test_what_takes_from_a_load_bounds_from_below() -> None:
     few, many = (asked.on(chip("tpu-v5p"), B=b, N=64) for b in (127_500, 4_194_304))
     low = next(side for side in few.sides if side.direction == ">=")
     assert low.quantity.value == 64 - 50
-    assert "with these values any Z will do" in many.notes
+    assert [side.direction for side in many.sides] == ["<="]  # not any Z at all
+    assert not any("will do" in note for note in many.notes)
+
+
+def test_a_bound_that_says_nothing_is_left_out_beside_one_that_does() -> None:
+    """With Y = n_node the term of the other links vanishes; what is left is the egress of a node,
+    Y*C/(W_dcn*n_node) tokens per chip."""
+    one = chip("h100")
+    values = one.bindings()
+    answer = threshold(fsdp_tensor, v.B / v.X).on(one, F=28672, Y=8, X=4)
+    assert answer.value == values[v.C].value / values[v.W_dcn].value
+    assert [side.direction for side in answer.sides] == [">="]
+    assert not any("will do" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "told"),
+    [
+        (v.N, {"B": 100}, "no N will do: a mesh has at least 1"),
+        (v.N, {"B": 2550}, None),
+        (v.M_X, {"B": 100, "X": 64}, "no M_X will do: tpu-v5p has 3"),
+        (v.M_X, {"B": 64 * 850, "X": 64}, None),
+    ],
+)
+def test_a_degree_that_no_mesh_can_have_is_noted(asked: Any, given: Any, told: str | None) -> None:
+    notes = threshold(fsdp, asked).on(chip("tpu-v5p"), **given).notes
+    assert notes == (() if told is None else (told,))
+
+
+@pytest.mark.parametrize(("batch", "any_will_do"), [(64 * 2550, True), (64 * 2550 - 1, False)])
+def test_a_degree_that_every_mesh_has_is_noted(batch: int, any_will_do: bool) -> None:
+    notes = threshold(fsdp_tensor, v.Y).on(chip("tpu-v5p"), B=batch, N=64, F=10**6).notes
+    assert ("any Y will do: a mesh has at least 1" in notes) is any_will_do
+
+
+def test_less_than_one_micro_batch_is_one() -> None:
+    asked = threshold(pipeline_bubble, v.n_mb)
+    few, many = (asked.on(pp=2, epsilon=share) for share in (Q(3, 5), Q(1, 2)))
+    assert "with these values one micro-batch is enough" in few.notes
+    assert many.value == 1 and many.notes == ()
+
+
+def test_a_best_split_of_exactly_one_way_is_a_split() -> None:
+    """At the bound X is N alpha/F."""
+    asked = threshold(fsdp_tensor, v.B)
+    one, less = (asked.on(chip("tpu-v5p"), N=4, F=F).notes for F in (4 * 2550, 4 * 2550 + 1))
+    assert one == () and "no mesh has less than 1" in less[0]
+
+
+def test_a_share_of_one_holds_where_equality_is_enough() -> None:
+    for relation, met in ((sp.Le(v.X, 1), True), (sp.Lt(v.X, 1), False)):
+        assert holds(relation, number(1)) is met

@@ -124,3 +124,12 @@ def test_a_minus_sign_goes_into_a_sum_that_can_take_it(power: int) -> None:
     assert both == v.N * (B + C - A) * sums[1] ** power
     for kept in (2 * v.N * sums[1], -v.N * A, A - B):
         assert turned(kept) == kept
+
+
+@pytest.mark.parametrize("power", [1, 2, -1, -2])
+def test_a_term_that_takes_from_the_load_bounds_from_the_other_side(power: int) -> None:
+    found = solved(2 - SYMBOL**power, SYMBOL)
+    assert (found.low, found.high) == ((1, None) if power > 0 else (None, 1))
+    for at in (Q(1, 2), Q(1), Q(2)):
+        within = at >= found.low if found.low is not None else at <= found.high
+        assert bool(within) is holds(2 - SYMBOL**power, at, {})

@@ -8,12 +8,25 @@ import pytest
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
+from derive.cost.limits import context_ring
 from derive.cost.load import Requirement
+from derive.cost.strategies import fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import chip, chips, model, models
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity, number
-from derive.solve.values import SOURCE_OF_NOTEBOOK, check_values, fabric_of, facts_of, filled
+from derive.solve.feasible import feasible
+from derive.solve.optimum import optimum
+from derive.solve.threshold import threshold
+from derive.solve.values import (
+    SOURCE_OF_NOTEBOOK,
+    check_values,
+    fabric_of,
+    facts_of,
+    filled,
+    value_of,
+    whole,
+)
 
 
 @pytest.mark.parametrize("name", models())
@@ -71,6 +84,21 @@ def test_the_notebook_has_its_own_count_of_parameters_where_it_gives_one() -> No
         assert facts_of(model(name), None, NOTEBOOK)[v.P].value == own.get(name, counted)
 
 
+def test_two_chips_or_two_models_are_refused_by_name() -> None:
+    asked, mesh = v.B / v.X, {"N": 64}
+    for two in (("tpu-v5p", "h100"), ("h100", "tpu-v5p")):
+        pair = [chip(name) for name in two]
+        for ask in (threshold(fsdp, asked).on, lambda *on: feasible(fsdp, 64, *on, B=10**6)):
+            with pytest.raises(
+                DeriveError, match=f"one chip, found {' and '.join(one.name for one in pair)}"
+            ):
+                ask(*pair)
+    with pytest.raises(DeriveError, match="one model, found llama-3-70b and llama-3-8b"):
+        threshold(tensor_parallel, v.Y).on(
+            chip("h100"), model("llama-3-70b"), model("llama-3-8b"), **mesh
+        )
+
+
 def values(**given: object) -> dict[sp.Symbol, Quantity]:
     return {
         v.find(k): number(x, v.unit_of_symbol(v.find(k)), k)  # type: ignore[arg-type]
@@ -121,3 +149,58 @@ def test_what_follows_from_what_follows() -> None:
     found = filled((v.L_r, v.alpha), need, None, values(L=8, pp=2, C=100, W=20))
     assert (found.values[v.L_r].value, found.values[v.alpha].value) == (3, 5)
     assert found.checked() == found.values
+
+
+def test_a_mesh_axis_alone_without_a_value_follows_from_the_chips() -> None:
+    here = chip("tpu-v5p")
+    assert threshold(fsdp, v.B).on(here, N=64).value == 64 * 2550
+    assert threshold(tensor_parallel, v.F).on(here, N=16).value == 16 * 2550
+    assert v.X in threshold(fsdp, v.B).missing(here)
+    with pytest.raises(DeriveError, match=r"X .*: expected a whole number, found 64/5"):
+        threshold(fsdp_tensor, v.B / v.Y).on(here, N=64, Y=5)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (v.B / v.X, {"N": 63.5}), (v.B / v.X, {"N": 16.5}), (v.B / v.X, {"n_node": 7.5}),
+        (v.B / v.X, {"n_mb": 2.5}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_counted_is_whole(asked: sp.Expr, given: dict[str, float]) -> None:
+    with pytest.raises(DeriveError, match=f"{next(iter(given))} .*: expected a whole number"):
+        threshold(fsdp, asked).on(chip("h100"), **given)
+
+
+def test_the_chips_that_an_answer_allows_need_not_be_whole() -> None:
+    here = {"B": 10**6, "F": 28672}
+    most = threshold(fsdp_tensor, v.N).on(chip("tpu-v5p"), **here).quantity
+    assert not most.value.is_Integer
+    assert optimum(fsdp_tensor, v.X).on(chip("tpu-v5p"), N=most, **here).value > 1
+    with pytest.raises(DeriveError, match=r"N .*: expected a whole number"):
+        optimum(fsdp_tensor, v.X).on(chip("tpu-v5p"), N=most.value, **here)
+
+
+def test_what_is_given_is_bounded_at_its_ends() -> None:
+    for within in (10**40 - 1, Fraction(1, 10**40)):
+        assert value_of(v.B, within).value == within
+    for beyond in (10**40, Fraction(1, 10**40 + 1)):
+        with pytest.raises(DeriveError, match="from 1e-40 to 1e40"):
+            value_of(v.B, beyond)
+    check_values(values(N=1))
+    assert whole(5, v.N, "chips", 5) == 5
+    with pytest.raises(DeriveError, match="from 1 to 5, found 6"):
+        whole(6, v.N, "chips", 5)
+
+
+def test_what_is_printed_of_a_count_is_what_was_given() -> None:
+    with pytest.raises(DeriveError, match=r"found 29999999999/10000000000$"):
+        threshold(fsdp, v.B / v.X).on(chip("tpu-v5p"), M_X="2.9999999999")
+
+
+def test_a_link_that_a_limit_holds_takes_a_value_of_its_own() -> None:
+    asked = threshold(context_ring, v.T_r)
+    on, mesh = (chip("h100"), model("llama-3-70b")), {"tp": 8, "cp": 2}
+    slow, fast = (asked.on(*on, **mesh, W_cp=rate).value for rate in ("1 GB/s", "2 GB/s"))
+    assert slow == 2 * fast

@@ -151,10 +151,9 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
         ],
         split={s.symbol.name: tex.text(s.at) for s in closed.splits},
     )
-    if isinstance(asked.subject, Limit):
-        data["claim"] = closed.requirement.claim
     lines = [str(closed)]
     if isinstance(asked.subject, Limit):
+        data["claim"] = closed.requirement.claim
         lines.append(f"  so that {closed.requirement.claim}")
     if options.steps:
         lines += derivation_lines(steps)
@@ -334,7 +333,11 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
 
     `value` is the degree of the axis asked for at the best split, null where none is compute-bound.
     """
-    _check_splits(asked)
+    axes = " or ".join(map(str, asked.mesh))
+    for symbol in sorted(asked.expr.free_symbols, key=v.rank):
+        if v.meaning(symbol).role == "mesh" and symbol not in (v.N, *asked.mesh):
+            told = f"{asked.subject.name} has no mesh axis {symbol}"
+            raise DeriveError(f"--feasible: {told}; ask for {axes or 'another strategy'}")
     if "N" not in asked.values:
         raise DeriveError("--feasible needs the chips of the slice: --set N=8960")
     chips = whole(asked.values["N"], v.N, "N", LARGEST)
@@ -348,11 +351,14 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
         values={name: value for name, value in asked.values.items() if name != "N"},
     )
     best = result.best
-    degrees = dict(best.degrees) if best else {}
+    line = "no split is compute-bound"
+    if best:
+        mesh = " x ".join(f"{name}={degree:,}" for name, degree in best.degrees)
+        line = f"best: {mesh}" + "".join(f" {name}={n}" for name, n in best.torus_axes)
     data = _data(
         asked,
         result.requirement,
-        value=degrees.get(str(asked.expr)),
+        value=dict(best.degrees).get(str(asked.expr)) if best else None,
         unit="way",
         chips=result.chips,
         splits=[_candidate(c) for c in result.candidates],
@@ -361,30 +367,7 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
         inputs=input_rows(result),
         notes=list(result.notes),
     )
-    return data, [str(result), _best_mesh(result)]
-
-
-def _check_splits(asked: Asked) -> None:
-    mesh = asked.mesh
-    strange = [
-        s.name
-        for s in sorted(asked.expr.free_symbols, key=v.rank)
-        if v.meaning(s).role == "mesh" and s != v.N and s not in mesh
-    ]
-    if strange:
-        axes = " or ".join(str(axis) for axis in mesh)
-        raise DeriveError(
-            f"--feasible: {asked.subject.name} has no mesh axis {strange[0]}; "
-            f"ask for {axes or 'another strategy'}"
-        )
-
-
-def _best_mesh(result: Feasible) -> str:
-    best = result.best
-    if best is None:
-        return "no split is compute-bound"
-    mesh = " x ".join(f"{name}={n:,}" for name, n in best.degrees)
-    return f"best: {mesh}" + "".join(f" {name}={n}" for name, n in best.torus_axes)
+    return data, [str(result), line]
 
 
 def _candidate(c: Candidate) -> dict[str, Any]:

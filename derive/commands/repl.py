@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import format_exception_only
@@ -23,9 +23,7 @@ derive: closed forms for distributed training. Try
   optimum(fsdp_tensor, X)      the best FSDP degree
   threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("llama-3-70b"))
   threshold(context_ring, T_r) tokens that hide the ring of context parallelism
-{strategies}
-{limits}
-{symbols}
+{names}
 meaning(X).gloss tells what a symbol stands for. Leave with exit() or Ctrl-D."""
 
 HISTORY_LINES = 1000
@@ -104,10 +102,6 @@ def _history() -> Path:
     return (state if state.is_absolute() else Path.home() / ".local/state") / "derive" / "history"
 
 
-def _wrapped(title: str, names: Iterable[str]) -> str:
-    return textwrap.fill(f"{title} {' '.join(names)}", width=80, subsequent_indent="  ")
-
-
 def run() -> int:
     """Read and evaluate until the input ends; always 0."""
     import derive
@@ -117,19 +111,18 @@ def run() -> int:
 
     names: dict[str, Any] = {name: getattr(derive, name) for name in dir(derive)}
     names["__builtins__"] = builtins
-    interactive = sys.stdin is not None and sys.stdin.isatty()
     symbols = [s for s, known in vocabulary().items() if known.role not in ("time", "axis")]
-    banner = BANNER.format(
-        strategies=_wrapped("Strategies:", STRATEGIES),
-        limits=_wrapped("Limits of a step:", LIMITS),
-        symbols=_wrapped("Symbols:", symbols),
+    listed = {"Strategies": STRATEGIES, "Limits of a step": LIMITS, "Symbols": symbols}
+    wrapped = (
+        textwrap.fill(f"{title}: {' '.join(each)}", width=80, subsequent_indent="  ")
+        for title, each in listed.items()
     )
     shown, sys.displayhook = sys.displayhook, _display
     try:
         console = Console(names)
-        if interactive:
+        if sys.stdin is not None and sys.stdin.isatty():
             with _line_editing(names):
-                console.interact(banner, exitmsg="")
+                console.interact(BANNER.format(names="\n".join(wrapped)), exitmsg="")
         else:
             _feed(console)
     finally:

@@ -181,10 +181,8 @@ def _parts(value: Exact, rule: Rounding, unit: Unit | None) -> tuple[bool, _Show
     negative = number < 0 and shown.digits.strip("0.") != ""
     head = _head(unit)
     if rule.kind in ("si", "binary") and head:
-        ending = shown.prefix + _short(unit, head)
-        return negative, replace(shown, prefix=""), ending
-    single = shown == _Shown("1")
-    return negative, shown, unit.words(singular=single)
+        return negative, replace(shown, prefix=""), shown.prefix + _short(unit, head)
+    return negative, shown, unit.words(singular=shown == _Shown("1"))
 
 
 def _rounded(number: Fraction, rule: Rounding, unit: Unit) -> _Shown:
@@ -197,12 +195,9 @@ def _rounded(number: Fraction, rule: Rounding, unit: Unit) -> _Shown:
         return _Shown(fixed(rounded(share, -rule.digits, rule.toward), -rule.digits))
     if number == 0:
         return _Shown("0")
-    if rule.kind == "significant":
-        return _significant(number, rule)
-    if rule.kind == "scientific":
-        return _scientific(number, rule)
-    if rule.kind == "binary":
-        return _binary(number, rule)
+    ways = {"significant": _significant, "scientific": _scientific, "binary": _binary}
+    if rule.kind in ways:
+        return ways[rule.kind](number, rule)
     scaled = _si(number, rule, small=unit.dimension == second)
     # The trade counts parameters in billions: 70.6B, not 70.6G.
     return replace(scaled, prefix="B") if scaled.prefix == "G" and unit == parameter else scaled

@@ -50,9 +50,8 @@ _MANY = ("min", "max", "Min", "Max")
 def quantity(text: str, expected: Unit | None = None, name: str = "") -> Quantity:
     """The positive quantity that `text` states, exactly, in base units: 180000000000 byte/second.
 
-    A bare number is in the expected base unit. Raises UnitError for a unit
-    other than the expected one (tokens and sequences are told apart), DeriveError for what is no
-    number, is not positive, or is 1e40 and more or 1e-40 and less.
+    A bare number is in the expected base unit. Raises UnitError for another unit than the expected
+    one, and DeriveError for what is no number, or not between 1e-40 and 1e40.
     """
     try:
         value, unit = _value(text, expected)
@@ -156,15 +155,11 @@ class _Grammar:
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
-            raise DeriveError(
-                f"an expression of {len(text)} characters, the limit is {MAX_LENGTH}: "
-                f"{quoted(text)}"
-            )
+            told = f"an expression of {len(text)} characters, the limit is {MAX_LENGTH}"
+            raise DeriveError(f"{told}: {quoted(text)}")
         self.text = text
-        self.tokens = [
-            *tokens(text.translate(_TYPOGRAPHY).rstrip(), _TOKEN, self.refused),
-            ("end", ""),
-        ]
+        self.tokens = tokens(text.translate(_TYPOGRAPHY).rstrip(), _TOKEN, self.refused)
+        self.tokens.append(("end", ""))
         self.at = 0
         self.depth = 0
         self.arguments = 0
@@ -205,14 +200,14 @@ class _Grammar:
 
     def terms(self) -> sp.Expr:
         terms = [self.term()]
-        while sign := self.take("+", "-"):
-            terms.append(self.term(negative=sign == "-"))
+        while self.next[1] in ("+", "-"):
+            terms.append(self.term())
         return self.bounded(sp.Add(*terms))
 
-    def term(self, negative: bool = False) -> sp.Expr:
+    def term(self) -> sp.Expr:
         # One product of all factors: SymPy multiplies a number into a sum where it meets the two
         # alone, and 2*(B + D)/N would come back as another expression than was printed.
-        factors = [sp.S.NegativeOne] if negative else []
+        factors: list[sp.Expr] = []
         divides = ""
         while True:
             while sign := self.take("+", "-"):
@@ -248,10 +243,8 @@ class _Grammar:
         if not exponent.is_Rational:
             raise DeriveError(f"expected a number as exponent, found {quoted(exponent)} {where}")
         if abs(exponent) > MAX_POWER or exponent.q > MAX_ROOT:
-            raise DeriveError(
-                f"expected an exponent up to {MAX_POWER} with a root up to {MAX_ROOT}, "
-                f"found {quoted(exponent)} {where}"
-            )
+            told = f"expected an exponent up to {MAX_POWER} with a root up to {MAX_ROOT}"
+            raise DeriveError(f"{told}, found {quoted(exponent)} {where}")
         if base.is_zero and exponent <= 0:
             raise DeriveError(f"a division by zero {where}")
         bits = sum(int(n.p).bit_length() + int(n.q).bit_length() for n in base.atoms(sp.Rational))

@@ -64,7 +64,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     else:
         data, lines = _bounds(asked, options)
     notes = _notes(asked)
-    data["notes"] = [*data.get("notes", ()), *notes]
+    data["notes"] += notes
     return data, "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
 
@@ -251,12 +251,9 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
 
 def _steps_to_split(best: Optimum) -> list[Step]:
     """The derivation of the largest slice as far as its best split, which is the optimum."""
-    listed: list[Step] = []
-    for step in steps_to(best.subject, v.N, best.assumptions, fixed=best.fixed):
-        listed.append(step)
-        if step.kind == "split":
-            return listed
-    return []
+    every = list(steps_to(best.subject, v.N, best.assumptions, fixed=best.fixed))
+    ends = [place for place, step in enumerate(every, 1) if step.kind == "split"]
+    return every[: ends[0]] if ends else []
 
 
 def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list[str]]:
@@ -387,11 +384,9 @@ def _shape(givers: Sequence[Giver], chips: int) -> tuple[int, ...]:
             shape = tuple(int(size) for size in giver.shape("pod_shape"))
             if prod(shape) == chips:
                 return shape
-            raise DeriveError(
-                f"--feasible torus: the pod of {giver.name} is {' x '.join(map(str, shape))} = "
-                f"{prod(shape):,} chips, found N = {chips:,}; a shape is known for whole pods "
-                f"only: set N={prod(shape)}"
-            )
+            pod = f"{' x '.join(map(str, shape))} = {prod(shape):,} chips, found N = {chips:,}"
+            told = f"a shape is known for whole pods only: set N={prod(shape)}"
+            raise DeriveError(f"--feasible torus: the pod of {giver.name} is {pod}; {told}")
     raise DeriveError("--feasible torus needs a chip whose pod shape is known: --chip tpu-v5p")
 
 

@@ -20,7 +20,22 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     catalogue = catalogue_of(options)
     if options.name is None:
         return _names(catalogue)
-    return _one(options.name, options.profile, catalogue)
+    every: list[Chip | Model] = [*catalogue.chips.values(), *catalogue.models.values()]
+    spellings = {spelt: one.name for one in every for spelt in (one.name, *one.aliases)}
+    known_as = spellings.get(options.name.lower())
+    if known_as is None:
+        raise unknown("chip or model", options.name, spellings)
+    if known_as in catalogue.models:
+        data, lines, cited = _model(model(known_as, catalogue=catalogue))
+    else:
+        data, lines, cited = _chip(chip(known_as, profile=options.profile, catalogue=catalogue))
+    data["sources"] = {}
+    for key in dict.fromkeys(cited):
+        known = source(key, catalogue)
+        told = ("title", "publisher", "dated", "address")
+        data["sources"][key] = {name: getattr(known, name) for name in told}
+        lines.append(str(known))
+    return data, "\n".join(lines)
 
 
 def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:
@@ -46,33 +61,13 @@ def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:
     return data, "\n".join(lines)
 
 
-def _one(name: str, profile: str, catalogue: Catalogue) -> tuple[dict[str, Any], str]:
-    every: list[Chip | Model] = [*catalogue.chips.values(), *catalogue.models.values()]
-    spellings = {spelt: one.name for one in every for spelt in (one.name, *one.aliases)}
-    known_as = spellings.get(name.lower())
-    if known_as is None:
-        raise unknown("chip or model", name, spellings)
-    if known_as in catalogue.models:
-        data, lines, cited = _model(model(known_as, catalogue=catalogue))
-    else:
-        data, lines, cited = _chip(chip(known_as, profile=profile, catalogue=catalogue))
-    data["sources"] = {}
-    for key in dict.fromkeys(cited):
-        known = source(key, catalogue)
-        told = ("title", "publisher", "dated", "address")
-        data["sources"][key] = {name: getattr(known, name) for name in told}
-        lines.append(str(known))
-    return data, "\n".join(lines)
-
-
 def _chip(chosen: Chip) -> tuple[dict[str, Any], list[str], list[str]]:
     data: dict[str, Any] = {"name": chosen.name, "title": chosen.title, "profile": chosen.profile}
     told = f"(profile {chosen.profile}; > marks the reading in use)"
     lines = [f"{chosen.name}: {chosen.title} {told}"]
     data["facts"] = {}
     for fact, picked in zip(chosen.facts, chosen.picked, strict=True):
-        unit = fact.key.unit
-        rows = [_reading(r, unit, r == picked) for r in fact.readings]
+        rows = [_reading(r, fact.key.unit, r == picked) for r in fact.readings]
         data["facts"][fact.key.name] = rows
         lines.append(f"{fact.key.name}")
         for row in rows:

@@ -110,7 +110,7 @@ def _longest(data: dict[str, Any]) -> str | None:
     if any(isinstance(seconds, str) for _, seconds in each):
         return None
     times = {name: sum(seconds for link, seconds in each if link == name) for name, _ in each}
-    return max(times, key=lambda name: times[name])
+    return max(times, key=times.__getitem__)
 
 
 NOTES = (
@@ -142,8 +142,7 @@ def _table(data: dict[str, Any]) -> str:
         lines += ["", *aligned(rows, "llll" + 2 * side + "r" * timed + "l"), "", *NOTES]
     else:
         lines += ["", "nothing moves"]
-    saved = data["forward"]["saved"]
-    if saved:
+    if saved := data["forward"]["saved"]:
         told = ", ".join(f"{one['tensor']} {_cell(one['bytes'])}" for one in saved)
         lines += ["", f"saved for the backward pass, in bytes: {told}"]
     if "parameters" in data:

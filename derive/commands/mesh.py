@@ -23,9 +23,8 @@ def sizes_of(text: str, option: str = "--sizes", least: int = 1) -> dict[str, in
     for part in re.sub(r"[,\s]+(?=\w+\s*=)", ",", text.strip()).split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name.isidentifier():
-            raise DeriveError(
-                f"{option}: expected AXIS={'SIZE' if least else 'INDEX'},..., found {quoted(text)}"
-            )
+            told = f"expected AXIS={'SIZE' if least else 'INDEX'},..."
+            raise DeriveError(f"{option}: {told}, found {quoted(text)}")
         if name in sizes:
             raise DeriveError(f"{option}: {name} is given twice")
         sizes[name] = whole(value, f"{option} {name}", least)

@@ -61,9 +61,15 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
         lines = ranking.lines(plans)
         lines += [f"rank {rank}: {ranking.plan(rank).degrees}" for rank in ranks]
     if compared:
-        pair = _pair(ranking, compared)
-        data["why"] = _why_data(*pair)
-        lines += report.why(*pair)
+        better, worse = _pair(ranking, compared)
+        saved = report.differences(better, worse)
+        data["why"] = {
+            "first": str(better.degrees),
+            "second": str(worse.degrees),
+            "saved_seconds": _number(worse.step_seconds - better.step_seconds),
+            "parts": {name: _number(seconds) for name, seconds in saved},
+        }
+        lines += report.why(better, worse)
     return data, "\n".join(lines), 0 if ranking.fit else NOTHING_FITS
 
 
@@ -94,9 +100,8 @@ def why(options: Namespace) -> str:
 def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
     """What was typed as a task, and the facts it rests on; raises DeriveError."""
     assumptions = step_assumptions("default" if options.assume is None else options.assume)
-    profile = assumptions.profile or DEFAULT_PROFILE
-    if options.profile is not None:
-        profile = options.profile
+    own = assumptions.profile or DEFAULT_PROFILE
+    profile = own if options.profile is None else options.profile
     known = catalogue_of(Namespace(facts=options.facts, profile=profile))
     values = set_values(options.set)
     for symbol in values:
@@ -155,8 +160,8 @@ def _rank(ranking: Ranking, wanted: Wanted, option: str) -> int:
     space, cards = ranking.space, ranking.task.cards
     row = degrees(**wanted)
     if row.dp and row.size * row.dp != cards:
-        told = f"{row} is {row.size * row.dp:,} cards, not the {cards:,} given"
-        raise DeriveError(f"{option}: {told}")
+        total = f"{row.size * row.dp:,} cards, not the {cards:,} given"
+        raise DeriveError(f"{option}: {row} is {total}")
     try:
         return ranking.rank(**wanted)
     except DeriveError:
@@ -183,9 +188,8 @@ def _pair(ranking: Ranking, asked: Sequence[int | Wanted]) -> tuple[Plan, Plan]:
             raise DeriveError(f"--why: expected a rank from 1 to {ranking.fit:,}, found {rank}")
     plans = ranking.plan(first), ranking.plan(second)
     if first == second:
-        raise DeriveError(
-            f"--why: expected two plans, found one twice: rank {first} is {plans[0].degrees}"
-        )
+        told = f"found one twice: rank {first} is {plans[0].degrees}"
+        raise DeriveError(f"--why: expected two plans, {told}")
     return plans
 
 
@@ -237,15 +241,6 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         **{n: getattr(plan, n) for n in ("recomputed_layers", "layers_per_stage")},
         "parts": {name: _number(part) for name, part in {**plan.parts, **idle}.items()},
         "memory": {name: _number(part) for name, part in plan.memory.items()},
-    }
-
-
-def _why_data(better: Plan, worse: Plan) -> dict[str, Any]:
-    return {
-        "first": str(better.degrees),
-        "second": str(worse.degrees),
-        "saved_seconds": _number(worse.step_seconds - better.step_seconds),
-        "parts": {name: _number(saved) for name, saved in report.differences(better, worse)},
     }
 
 

@@ -128,9 +128,8 @@ def prefix(text: str) -> tuple[Fraction, str] | None:
         billion = not match[1] and not re.match(r" per\b", rest)
         return (Fraction(10**9), rest) if billion else None
     if match[2] == "K":
-        raise DeriveError(
-            f"K is ambiguous in {quoted(text.strip())}: write k for 1000, Ki for 1024"
-        )
+        told = f"K is ambiguous in {quoted(text.strip())}"
+        raise DeriveError(f"{told}: write k for 1000, Ki for 1024")
     return PREFIXES[match[2]], rest
 
 

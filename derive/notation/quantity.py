@@ -189,8 +189,7 @@ class Quantity:
             return None
 
     def row(self, symbol: str) -> dict[str, Any]:
-        """What JSON says of an input, under the name that a formula has for it: its number, its
-        unit and where it is from."""
+        """What JSON says of an input, under the name that a formula has for it."""
         return {
             "symbol": symbol,
             "value": self.plain,
@@ -244,8 +243,7 @@ def evaluated(
     Raises DeriveError naming the symbols left without a value.
     """
     symbols = sorted(expr.free_symbols, key=rank)
-    missing = [s for s in symbols if s not in values]
-    if missing:
+    if missing := [s for s in symbols if s not in values]:
         raise without_value(missing)
     for s in symbols:
         check_label(s, values[s])
@@ -271,10 +269,9 @@ def check_label(letter: sp.Symbol, value: Quantity) -> None:
 
     A pure number is accepted for a symbol that has only labels.
     """
-    expected, unit = unit_of_symbol(letter), value.unit
-    unlike = unit.labels and unit.labels != expected.labels and expected.labels
-    if unit.dimension != expected.dimension or unlike:
-        raise UnitError(f"{glossed([letter])}: expected {expected}, found {unit}")
+    expected = unit_of_symbol(letter)
+    if not value.unit.fits(expected):
+        raise UnitError(f"{glossed([letter])}: expected {expected}, found {value.unit}")
 
 
 def _folded(expr: sp.Expr) -> Unit:
@@ -293,13 +290,9 @@ def _operand(value: Operand) -> Quantity:
 def _alike(left: Quantity, right: Operand, sign: str) -> Quantity:
     """The other side of a sign; raises UnitError where both must have one unit and do not."""
     other = _operand(right)
-    unlike = left.unit.dimension != other.unit.dimension or (
-        left.unit.labels and other.unit.labels and left.unit.labels != other.unit.labels
-    )
-    if sign not in "*/" and unlike:
-        raise UnitError(
-            f"{left.name} {sign} {other.name}: expected {left.unit}, found {other.unit}"
-        )
+    if sign not in "*/" and not left.unit.fits(other.unit):
+        told = f"expected {left.unit}, found {other.unit}"
+        raise UnitError(f"{left.name} {sign} {other.name}: {told}")
     return other
 
 
@@ -324,6 +317,5 @@ def _combined(first: Operand, second: Operand, sign: str) -> Quantity:
     names = [left.name or "a", other.name or "b"]
     if names[0] == names[1]:
         names = [f"{names[0]}[{left.owner or 1}]", f"{names[1]}[{other.owner or 2}]"]
-    inputs = ((names[0], left), (names[1], other))
-    formula = f"{names[0]} {sign} {names[1]}"
-    return Quantity(value, unit, formula=formula, inputs=inputs, bound=bound)
+    inputs = tuple(zip(names, (left, other), strict=True))
+    return Quantity(value, unit, formula=f" {sign} ".join(names), inputs=inputs, bound=bound)

@@ -79,8 +79,7 @@ def _value(text: str, expected: Unit | None) -> tuple[Fraction, Unit]:
         raise DeriveError(f"a value of {len(text)} characters, the limit is {MAX_VALUE_LENGTH}")
     core = " ".join(text.split())
     if (share := re.fullmatch(r"([0-9]{1,18})/([1-9][0-9]{0,17})", core)) and int(share[1]):
-        bare = Fraction(int(share[1]), int(share[2]))
-        return bare, one if expected is None else expected
+        return Fraction(int(share[1]), int(share[2])), expected or one
     written = digits.numeral(core)
     if written is None:
         raise DeriveError(f"expected a positive number, found {quoted(text)}")
@@ -115,11 +114,8 @@ def _scaled(text: str, rest: str, expected: Unit | None) -> tuple[Fraction, Unit
 def _expected(text: str, unit: Unit, expected: Unit) -> Unit:
     if unit == one:
         return expected
-    if unit.dimension == expected.dimension:
-        if unit.labels in ((), expected.labels):
-            return expected
-        if not expected.labels:
-            return unit
+    if unit.fits(expected):
+        return expected if expected.labels or not unit.labels else unit
     message = f"expected {expected}, found {unit} in {quoted(text)}"
     if expected == token and unit == sequence:
         message += "; multiply by the sequence length to get tokens"

@@ -74,10 +74,8 @@ def meaning(letter: sp.Symbol) -> Meaning:
     if known is None:
         raise unknown("symbol", name, _book())
     if known.symbol != letter:
-        raise UnknownName(
-            f"this {name} is not the vocabulary's, which is positive: use derive's {name} "
-            f"or Symbol({name!r}, positive=True)"
-        )
+        ways = f"use derive's {name} or Symbol({name!r}, positive=True)"
+        raise UnknownName(f"this {name} is not the vocabulary's, which is positive: {ways}")
     return known
 
 
@@ -100,9 +98,8 @@ def mesh_axis(name: str) -> sp.Symbol:
         return symbol(name, way, gloss, rf"\text{{{shown}}}", role="axis")
     known = _vocabulary[name]
     if known.role not in ("mesh", "axis"):
-        raise DeriveError(
-            f"mesh axis {name}: {name} is the {known.gloss}; give the axis another name"
-        )
+        told = f"{name} is the {known.gloss}; give the axis another name"
+        raise DeriveError(f"mesh axis {name}: {told}")
     return known.symbol
 
 

@@ -52,8 +52,7 @@ class _Printer(LatexPrinter):  # type: ignore[misc]
         return str(super()._print_Symbol(expr, style))
 
     def _print_Integer(self, expr: sp.Integer) -> str:
-        sign = "-" if expr < 0 else ""
-        return sign + grouped(str(abs(int(expr))), "{,}")
+        return ("-" if expr < 0 else "") + grouped(str(abs(int(expr))), "{,}")
 
     _print_int = _print_Integer
 
@@ -73,8 +72,7 @@ class _Printer(LatexPrinter):  # type: ignore[misc]
         return rf"\log_2\left({self._print(expr.args[0])}\right)"
 
     def _print_Relational(self, expr: Any) -> str:
-        sign = _RELATIONS[expr.rel_op]
-        return f"{self._print(expr.lhs)} {sign} {self._print(expr.rhs)}"
+        return f"{self._print(expr.lhs)} {_RELATIONS[expr.rel_op]} {self._print(expr.rhs)}"
 
     def _product(self, expr: sp.Expr) -> str:
         if expr.is_Pow and not expr.exp.is_Rational:
@@ -158,9 +156,8 @@ def latex_of(thing: object) -> str:
     source = getattr(thing, "latex", None)
     if isinstance(source, str):
         return checked(source)
-    raise DeriveError(
-        f"expected an expression, a relation, a threshold or an optimum, found {quoted(thing)}"
-    )
+    told = "expected an expression, a relation, a threshold or an optimum"
+    raise DeriveError(f"{told}, found {quoted(thing)}")
 
 
 def checked(source: str) -> str:

@@ -24,7 +24,6 @@ SymbolOrder = Callable[[sp.Symbol], tuple[object, ...]]
 
 HALF = sp.Rational(1, 2)
 _NAMES = {"Max": "max", "Min": "min", "ceiling": "ceil"}
-_RELATIONS = {"==": "="}
 
 
 # --- in reading order
@@ -140,8 +139,7 @@ def text(expr: sp.Basic) -> str:
     Raises DeriveError for a float, which no exact formula contains.
     """
     if isinstance(expr, Relational):
-        sign = _RELATIONS.get(expr.rel_op, expr.rel_op)
-        return f"{text(expr.lhs)} {sign} {text(expr.rhs)}"
+        return f"{text(expr.lhs)} {expr.rel_op.replace('==', '=')} {text(expr.rhs)}"
     if expr.is_Float:
         raise DeriveError(f"a formula is exact; found the float {quoted(expr)}")
     if expr.is_Add:

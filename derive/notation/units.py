@@ -53,16 +53,18 @@ class Unit:
         return self * other**-1
 
     def __pow__(self, power: int | Fraction) -> Unit:
-        exponent = Fraction(power)
-        return Unit(
-            tuple((name, p * exponent) for name, p in self.powers if p * exponent != 0),
-            tuple((name, p * exponent) for name, p in self.labels if p * exponent != 0),
-        )
+        every = (self.powers, self.labels)
+        return Unit(*(tuple((n, p * Fraction(power)) for n, p in each if power) for each in every))
 
     @property
     def dimension(self) -> Unit:
         """The same unit without its labels."""
         return Unit(self.powers)
+
+    def fits(self, other: Unit) -> bool:
+        """Whether the dimensions are the same, and the labels where both have some."""
+        labels = not self.labels or not other.labels or self.labels == other.labels
+        return labels and self.powers == other.powers
 
     def __str__(self) -> str:
         every = self.powers + self.labels
@@ -75,14 +77,10 @@ class Unit:
         `singular` is for a count of exactly one: "1 token per chip".
         """
         every = self.powers + self.labels
-        above = [(n, p) for n, p in every if p > 0]
-        below = [(n, -p) for n, p in every if p < 0]
         same = LABELS + BASES if singular else PLURAL_SAME
-        top = " ".join(_raised(n if n in same else plural(n), p) for n, p in above)
-        if not below:
-            return top
-        bottom = " per ".join(_raised(n, p) for n, p in below)
-        return f"{top} per {bottom}" if top else f"per {bottom}"
+        above = " ".join(_raised(n if n in same else plural(n), p) for n, p in every if p > 0)
+        below = [_raised(n, -p) for n, p in every if p < 0]
+        return " per ".join([above, *below]).lstrip()
 
 
 def plural(name: str) -> str:
@@ -164,10 +162,8 @@ def _alike(node: sp.Basic, fold: Callable[[sp.Basic], Unit], where: str) -> Unit
         # Sorted by their text so that the message is the same under every hash seed.
         first, *others = sorted(units, key=str)
         other = next(term for term in others if units[term] != units[first])
-        raise UnitError(
-            f"{_place(where)}{type(node).__name__} of unlike terms: "
-            f"{first} is {units[first]}, {other} is {units[other]}"
-        )
+        told = f"{first} is {units[first]}, {other} is {units[other]}"
+        raise UnitError(f"{_place(where)}{type(node).__name__} of unlike terms: {told}")
     return units.popitem()[1]
 
 
@@ -193,8 +189,6 @@ def typed_unit(text: str) -> tuple[Fraction, Unit]:
     if len(text) > 100:
         raise UnitError(f"a unit of more than 100 characters: {quoted(text)}")
     scale, unit = Fraction(1), one
-    if text.strip() in ("", "1"):
-        return scale, unit
     for index, part in enumerate(re.split(r" *(?:/|\bper\b) *", text.strip())):
         if index == 0 and part in ("", "1"):
             continue
@@ -209,9 +203,8 @@ def _factor(word: str, text: str) -> tuple[Fraction, Unit]:
     name, _, raised = word.partition("^")
     power = Fraction(int(raised)) if re.fullmatch(r"-?[1-9]", raised) else Fraction(1)
     if raised and power == 1 and raised != "1":
-        raise UnitError(
-            f"expected a whole power in the unit {quoted(text)}, found {quoted(raised)}"
-        )
+        told = f"expected a whole power in the unit {quoted(text)}"
+        raise UnitError(f"{told}, found {quoted(raised)}")
     scale, base = _prefixed(name, text)
     return Fraction(scale ** int(power)), base**power
 
@@ -228,8 +221,7 @@ def _prefixed(name: str, text: str) -> tuple[Fraction, Unit]:
     if _BITS.fullmatch(name):
         raise UnitError(f"{quoted(text)} is in bits: divide by 8 and write B, kB, GB, ...")
     if match := _PER_SECOND.fullmatch(name):
-        raise UnitError(
-            f"write {match[1]}FLOP for a count or {match[1]}FLOP/s for a rate: {quoted(text)}"
-        )
+        told = f"write {match[1]}FLOP for a count or {match[1]}FLOP/s for a rate"
+        raise UnitError(f"{told}: {quoted(text)}")
     hint = meant(name, _TYPED, f"known: {', '.join(BASES + LABELS)}")
     raise UnitError(f"unknown unit {quoted(name)} in {quoted(text)}; {hint}")

@@ -44,8 +44,8 @@ class Bound:
 
     def relation(self, asked: sp.Expr) -> sp.Rel:
         """The bound as a SymPy relation with the question on the left."""
-        kind = {">=": sp.Ge, "<=": sp.Le, "=": sp.Eq}[self.direction]
-        return kind(asked, self.expr, evaluate=False)
+        kinds = {">=": sp.Ge, "<=": sp.Le, "=": sp.Eq}
+        return kinds[self.direction](asked, self.expr, evaluate=False)
 
 
 @guarded

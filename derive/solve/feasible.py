@@ -195,7 +195,7 @@ def feasible(
             told = f"of 1 to {most} sizes that multiply to {chips}"
             raise DeriveError(f"torus: expected a shape {told}, found {written(shape)}")
     candidates = []
-    for cut in _splits(need, chips, splits, shape or ()):
+    for cut in dict.fromkeys(_splits(need, chips, splits, shape or ())):
         here = added if cut.shared else alone
         loads = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in here)
         taken = prod(degree for _, degree in cut.degrees)
@@ -238,7 +238,6 @@ def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
         rings = sp.Integer(max(1, sum(1 for size in shape if size > 1)))
         yield Cut(((names[0], prod(shape)),), ((f"M_{names[0]}", rings),))
         return
-    seen = set()
     for lengths in combinations(*(sp.divisors(size) for size in shape)):
         parts = [(size // part, part) for size, part in zip(shape, lengths, strict=True)]
         degrees = tuple((name, prod(p[k] for p in parts)) for k, name in enumerate(names))
@@ -250,10 +249,7 @@ def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
         ]
         for blocks in combinations(*either):
             axes = tuple((f"M_{name}", _axes_of(k, parts, blocks)) for k, name in enumerate(names))
-            cut = Cut(degrees, axes, shared)
-            if cut not in seen:
-                seen.add(cut)
-                yield cut
+            yield Cut(degrees, axes, shared)
 
 
 def _whole(group: int, parts: list[tuple[int, int]]) -> int:

@@ -104,9 +104,14 @@ def other_networks(
 def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Values) -> str:
     if chip is None or chip.has("ici_axis") or not chip.has("scaleup"):
         return "torus"
-    size = _chips_given(strategy, asked, known)
-    node = known[v.n_node].value if v.n_node in known else None
-    if size is None or node is None or size <= node:
+    mesh = strategy.mesh
+    if v.N in known and asked.main != v.N:
+        size = known[v.N].value
+    elif asked.main not in mesh and all(axis in known for axis in mesh):
+        size = sp.Mul(*(known[axis].value for axis in mesh))
+    else:
+        return "node"
+    if v.n_node not in known or size <= (node := known[v.n_node].value):
         return "node"
     fits = (size / node).is_integer and _innermost(strategy, known) is None
     return "two-level" if fits else "egress"
@@ -119,15 +124,6 @@ def _innermost(strategy: Strategy, known: Values) -> tuple[str, sp.Expr] | None:
     if len(strategy.nested) < 2 or v.n_node not in known:
         return None
     return None if (known[v.n_node].value / degree).is_integer else (inner, degree)
-
-
-def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr | None:
-    """The chips of the mesh, where they are given."""
-    if v.N in known and asked.main != v.N:
-        return known[v.N].value
-    if asked.main in strategy.mesh or not all(axis in known for axis in strategy.mesh):
-        return None
-    return sp.Mul(*(known[axis].value for axis in strategy.mesh))
 
 
 def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> None:

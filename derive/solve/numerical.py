@@ -87,9 +87,8 @@ def numerical(
     inputs = tuple((s.name, bound[s]) for s in sorted(needed, key=v.rank))
     how = f"numerically, to {DIGITS} digits, from the {need.assumptions.form} loads"
     quantity = Quantity(value, what.unit, str(asked), formula=how, inputs=inputs, bound=direction)
-    passes = () if need.definitions else (need.assumptions.passes,)
-    side = Side(quantity, passes)
-    return Answer(asked, (side,), need.assumptions, dict(need.described), (), tuple(notes))
+    sides = (Side(quantity, () if need.definitions else (need.assumptions.passes,)),)
+    return Answer(asked, sides, need.assumptions, dict(need.described), (), tuple(notes))
 
 
 def _crossing(load: Callable[[float], float], asked: str) -> tuple[str, float]:

@@ -97,9 +97,7 @@ def _at_best_split(
 
 
 def _best_of_pairs(alone: list[Load], symbol: sp.Symbol) -> tuple[list[Load], list[Balance]]:
-    left: list[Load] = []
-    rising: list[tuple[Load, sp.Rational, sp.Expr]] = []
-    falling: list[tuple[Load, sp.Rational, sp.Expr]] = []
+    powers: list[tuple[Load, sp.Rational, sp.Expr]] = []
     for load in alone:
         terms = coefficients(load.total, symbol)
         if len(terms) != 1:
@@ -107,11 +105,9 @@ def _best_of_pairs(alone: list[Load], symbol: sp.Symbol) -> tuple[list[Load], li
                 f"the best {symbol} has no readable closed form: {tex.text(load.total)} "
                 f"is not a single power of it"
             )
-        ((power, coefficient),) = terms.items()
-        if power == 0:
-            left.append(load)
-        else:
-            (rising if power > 0 else falling).append((load, power, coefficient))
+        powers += [(load, power, coefficient) for power, coefficient in terms.items()]
+    left = [load for load, power, _ in powers if power == 0]
+    rising, falling = [x for x in powers if x[1] > 0], [x for x in powers if x[1] < 0]
     if bool(rising) != bool(falling):
         raise NotClosedForm(
             f"no best {symbol}: every load {'grows' if rising else 'falls'} with it"
@@ -198,25 +194,22 @@ class Optimum(Bounded):
 
     def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         here = self.suited(*givers, **values)
-        filled = here.filled(givers, values)
-        full = filled.checked()
+        full = here.filled(givers, values)
+        known, unit = full.checked(), v.unit_of_symbol(self.symbol)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        notes += here.idle(filled, values, self.assumptions)
-        place = evaluated(here.at, full).value
+        notes += here.idle(full, values, self.assumptions)
+        best = number = evaluated(here.at, known, unit, self.symbol.name)
         ends = ((sp.S.One, sp.Max(1, here.at)), (here.most, sp.Min(here.most, here.at)))
         for end, inside in ends:
-            degree = evaluated(inside, full, v.unit_of_symbol(self.symbol), self.symbol.name)
-            if degree.value != place:
-                notes.append(
-                    f"no split has {self.symbol} = {shown(place)}, where communication is least: "
-                    f"it is from 1 to {here.most}, and best at the end {self.symbol} = {end}"
-                )
+            degree = evaluated(inside, known, unit, self.symbol.name)
+            if degree.value != best.value:
+                number = degree
+                why = f"no split has {self.symbol} = {shown(best.value)}, where communication is"
+                told = f"least: it is from 1 to {here.most}, and best at the end"
+                notes.append(f"{why} {told} {self.symbol} = {end}")
                 here = replace(here, bounds=(replace(here.bounds[0], expr=inside),))
-        number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
-        side = Side(number, here.passes, here.split.links)
-        return Answer(
-            self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here
-        )
+        sides = (Side(number, here.passes, here.split.links),)
+        return Answer(self.symbol, sides, here.assumptions, here.described, (), tuple(notes), here)
 
 
 def optimum(

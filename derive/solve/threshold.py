@@ -82,10 +82,8 @@ class Threshold(Bounded):
         return told
 
     def __str__(self) -> str:
-        text = super().__str__()
-        if self.provided:
-            text += f" provided {' and '.join(map(tex.text, self.provided))}"
-        return text
+        provided = " and ".join(map(tex.text, self.provided))
+        return super().__str__() + (f" provided {provided}" if provided else "")
 
     def suited(self, *givers: Giver, **values: object) -> Threshold:
         """The same with the mesh axes held that are given, on the network that the chip has."""
@@ -158,8 +156,7 @@ class Threshold(Bounded):
                 continue
             told = " and ".join(f"{s.direction} {s.text}" for s in strictest(answer.sides).values())
             if told:
-                asked = tex.text(self.question.expr)
-                yield f"{words}: {asked} {told} (network {other.network})"
+                yield f"{words}: {tex.text(self.question.expr)} {told} (network {other.network})"
 
     def _with_whole_state(
         self, givers: Iterable[Giver], values: Mapping[str, object]
@@ -267,22 +264,16 @@ def threshold(
     what = question(asked)
     axes = axes_held(subject, what, fixed)
     need = requirement(subject, what, assumptions, axes, **changes)
-    if isinstance(subject, Limit):
-        what = _defined(need, what)
+    if isinstance(subject, Limit):  # a ratio that the step model has a symbol for is that symbol
+        symbol = {expr: s for s, expr in need.definitions}.get(what.expr, what.expr)
+        if not isinstance(symbol, sp.Symbol):
+            told = f"such as T_r or T/cp, found {quoted(what.expr)}"
+            raise DeriveError(f"{need.name}: a limit is asked for one symbol, {told}")
+        what = question(symbol)
     need = put_through(need, what)
     # Most assumptions leave most loads as they are: what is solved knows no more than those.
     bare = replace(need, assumptions=DEFAULT, definitions=need.definitions[:1], described={})
     return replace(_bounded_by(subject, bare, what, axes), requirement=need)
-
-
-def _defined(need: Requirement, what: Question) -> Question:
-    """The question, where it is a ratio that the step model has a symbol for, on that symbol."""
-    defined = {expr: symbol for symbol, expr in need.definitions}
-    symbol = defined.get(what.expr, what.expr)
-    if not isinstance(symbol, sp.Symbol):
-        asked = f"such as T_r or T/cp, found {quoted(what.expr)}"
-        raise DeriveError(f"{need.name}: a limit is asked for one symbol, {asked}")
-    return question(symbol)
 
 
 @lru_cache(maxsize=1024)
@@ -314,9 +305,8 @@ def _bounded_by(
     tightest = _without_implied(bounds)
     splits = tuple(replace(split, at=in_alpha(split.at, what)) for split in state.splits)
     mesh = _mesh_at(tightest, state, what)
-    strict = {r.lhs for r in provided if isinstance(r, sp.StrictLessThan)}
-    kept = [r for r in provided if isinstance(r, sp.StrictLessThan) or r.lhs not in strict]
-    once = tuple(dict.fromkeys(kept))
+    strict = {r.lhs: r for r in provided if isinstance(r, sp.StrictLessThan)}
+    once = tuple(dict.fromkeys(r for r in provided if strict.get(r.lhs, r) == r))
     bounded = Threshold(what, tightest, need, subject, state, splits, fixed, mesh, provided=once)
     if need.definitions:
         # The direction is that of a positive coefficient: with a negative one there is no bound.

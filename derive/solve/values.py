@@ -126,16 +126,14 @@ def value_of(symbol: sp.Symbol, value: object, *, bounded: bool = True) -> Quant
             raise DeriveError(f"{symbol.name}: {error}") from None
         taken = number(bare, v.unit_of_symbol(symbol), symbol.name)
     exact = taken.value
-    real = exact.is_number and exact.is_real
-    if not exact.is_zero and not (real and (_sane(exact) or not bounded)):
+    fits = exact.is_number and exact.is_real
+    if fits and bounded:
+        fits = not too_large(exact) and sp.Rational(1, ABSURD) <= abs(exact) < ABSURD
+    if not (fits or exact.is_zero):
         raise DeriveError(f"{symbol.name}: expected a positive number from 1e-40 to 1e40")
     if not exact.is_positive:
         raise DeriveError(f"{symbol.name}: expected a positive number, found {exact}")
     return taken
-
-
-def _sane(value: sp.Expr) -> bool:
-    return not too_large(value) and bool(sp.Rational(1, ABSURD) <= abs(value) < ABSURD)
 
 
 def whole(value: object, symbol: sp.Symbol, called: str, most: int) -> int:
@@ -175,8 +173,7 @@ def facts_of(model: Model | None, chip: Chip | None, assumptions: Assumptions) -
         known[v.n_V] = number(model.tables, name="n_V", owner=model.name)
         known[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
     for symbol, value in assumptions.constants.items():
-        unit = v.unit_of_symbol(symbol)
-        known[symbol] = number(value, unit, symbol.name, status="assumed")
+        known[symbol] = number(value, v.unit_of_symbol(symbol), symbol.name, status="assumed")
     return known
 
 

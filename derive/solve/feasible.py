@@ -125,16 +125,11 @@ class Feasible:
     def _repr_markdown_(self) -> str:
         names = [name for name, _ in self.candidates[0].degrees] if self.candidates else []
         titles = [*names, "T_math/T_comms", "compute-bound", "idle chips"]
-        rows = [
-            [
-                *(f"{n:,}" for _, n in c.degrees),
-                c.ratio_text,
-                "yes" if c.compute_bound else "no",
-                f"{c.idle:,}",
-            ]
-            for c in self.candidates
-        ]
-        lines = [f"| {' | '.join(row)} |" for row in (titles, ["--:"] * len(titles), *rows)]
+        rows = [titles, ["--:"] * len(titles)]
+        for c in self.candidates:
+            verdict = "yes" if c.compute_bound else "no"
+            rows.append([*(f"{n:,}" for _, n in c.degrees), c.ratio_text, verdict, f"{c.idle:,}"])
+        lines = [f"| {' | '.join(row)} |" for row in rows]
         given = (v.find(name) for name, _ in self.inputs)
         symbols = (*self.requirement.mesh, v.T_math, v.T_comms, *given)
         return folded("\n".join(lines), symbols, self.rests_on)
@@ -222,9 +217,8 @@ def _splits(need: Requirement, chips: int, splits: str, shape: tuple[int, ...]) 
     if splits == "torus":
         yield from _torus(names, shape)
         return
-    whole = (
-        sp.divisors(chips) if splits == "divisors" else [1 << k for k in range(chips.bit_length())]
-    )
+    powers = [1 << k for k in range(chips.bit_length())]
+    whole = sp.divisors(chips) if splits == "divisors" else powers
     for last in whole if len(names) == 2 else [1]:
         first = chips // last
         if splits == "powers_of_two":

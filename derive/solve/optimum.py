@@ -101,17 +101,14 @@ def _best_of_pairs(alone: list[Load], symbol: sp.Symbol) -> tuple[list[Load], li
     for load in alone:
         terms = coefficients(load.total, symbol)
         if len(terms) != 1:
-            raise NotClosedForm(
-                f"the best {symbol} has no readable closed form: {tex.text(load.total)} "
-                f"is not a single power of it"
-            )
+            told = f"the best {symbol} has no readable closed form"
+            raise NotClosedForm(f"{told}: {tex.text(load.total)} is not a single power of it")
         powers += [(load, power, coefficient) for power, coefficient in terms.items()]
     left = [load for load, power, _ in powers if power == 0]
     rising, falling = [x for x in powers if x[1] > 0], [x for x in powers if x[1] < 0]
     if bool(rising) != bool(falling):
-        raise NotClosedForm(
-            f"no best {symbol}: every load {'grows' if rising else 'falls'} with it"
-        )
+        changes = "grows" if rising else "falls"
+        raise NotClosedForm(f"no best {symbol}: every load {changes} with it")
     splits = []
     for up, p, a in rising:
         for down, r, b in falling:
@@ -132,13 +129,11 @@ def _best_of_sum(load: Load, symbol: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     rising = [(p, a) for p, a in terms.items() if p > 0]
     falling = [(r, b) for r, b in terms.items() if r < 0]
     if not rising or not falling:
-        raise NotClosedForm(
-            f"no best {symbol}: the sum only {'grows' if rising else 'falls'} with it"
-        )
+        changes = "grows" if rising else "falls"
+        raise NotClosedForm(f"no best {symbol}: the sum only {changes} with it")
     if len(terms) != 2:
-        raise NotClosedForm(
-            "more than one power of the split on a side has no readable closed form"
-        )
+        told = "more than one power of the split on a side"
+        raise NotClosedForm(f"{told} has no readable closed form")
     ((p, a),), ((r, b),) = rising, falling
     at = (-r * b / (p * a)) ** (1 / (p - r))
     # There b*x**r is -p/r times a*x**p.

@@ -137,10 +137,8 @@ def _state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbo
     if strategy.state is None and strategy.block is None:
         raise DeriveError(f"{strategy.name} does not say what state a chip holds")
     if strategy.state is None:
-        raise DeriveError(
-            f"{strategy.block} says nothing of {asked.expr}: none of its tensors are parameters, "
-            "or they are not all split alike"
-        )
+        why = "none of its tensors are parameters, or they are not all split alike"
+        raise DeriveError(f"{strategy.block} says nothing of {asked.expr}: {why}")
     through = strategy.state * strategy.chips / v.N
     named = through.free_symbols.union(asked.symbols, fixed)
     return strategy.state if named & {*strategy.mesh} else through
@@ -167,9 +165,8 @@ def mesh_in_terms_of_chips(
         return (), None
     if len(others) > 2:
         more = ", ".join(str(axis) for axis in others[2:])
-        raise NotClosedForm(
-            f"{need.name} has {len(others)} mesh axes to choose, and two can be: fixed=[{more}]"
-        )
+        told = f"{need.name} has {len(others)} mesh axes to choose, and two can be"
+        raise NotClosedForm(f"{told}: fixed=[{more}]")
     last = others[-1]
     free = others[0] if len(others) == 2 else None
     return ((last, v.N / (need.chips / last)),), free

@@ -117,12 +117,12 @@ class Threshold(Bounded):
         return threshold(self.subject, self.question.expr, assumptions, fixed=self.fixed)
 
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
-        values, unit, name = full.values, self.question.unit, str(self.question.expr)
+        values, unit, asked = full.values, self.question.unit, self.question.expr
         provided = tuple((r, evaluated(r.lhs, values, one)) for r in self.provided)
         failed = [r for r, q in provided if not holds(r, q)]
         every = []
         for bound in () if failed else self.bounds:
-            number = replace(evaluated(bound.expr, values, unit, name), bound=bound.direction)
+            number = replace(evaluated(bound.expr, values, unit, str(asked)), bound=bound.direction)
             every.append(Side(number, bound.passes, bound.where))
         finite = [side for side in every if side.quantity.value.is_finite]
         # Beside a bound that says something, one that says nothing is left out.
@@ -131,12 +131,11 @@ class Threshold(Bounded):
         sides, told = telling or finite, [*notes, *dict.fromkeys(said)]
         if failed:
             over = "is not below" if isinstance(failed[0], sp.StrictLessThan) else "is above"
-            told.append(f"no {name} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
+            told.append(f"no {asked} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
         described = self.described
         if full.inside_node is not None:
             why = f"the link inside a node, since the group's depends on {self.symbol}"
             described[full.inside_node.name] = why
-        asked = self.question.expr
         return Answer(asked, tuple(sides), self.assumptions, described, provided, tuple(told), self)
 
     def _beyond(self, answer: Answer, known: Values) -> Iterator[str]:
@@ -167,10 +166,9 @@ class Threshold(Bounded):
         general = self.under(replace(self.assumptions, precision="any"))
         for gradients, size in self.assumptions.whole_state.items():
             (side,) = general.on(*givers, **{**values, "s_P": size}).sides
-            yield (
-                f"with {gradients} gradients and an fp32 copy of the weights, {size} bytes per "
-                f"parameter: {tex.text(self.question.expr)} {side.direction} {side.text}"
-            )
+            told = f"with {gradients} gradients and an fp32 copy of the weights, {size} bytes per"
+            asked = tex.text(self.question.expr)
+            yield f"{told} parameter: {asked} {side.direction} {side.text}"
 
     def _below_one(self, values: Values) -> tuple[sp.Symbol, sp.Expr] | None:
         """The mesh axis of which the best split would have less than one way, and its degree."""
@@ -193,8 +191,7 @@ class Threshold(Bounded):
         """Whether the loads of a limit are zero whatever is asked, as in a group of one."""
         if not isinstance(self.subject, Limit):
             return False
-        loads = self.state.loads if self.exact else self._other_form()
-        for load in loads:
+        for load in self.state.loads if self.exact else self._other_form():
             needed = load.total.free_symbols - {self.symbol}
             known = filled(needed, self.requirement, self.symbol, values).values
             if load.total.xreplace({s: known[s].value for s in needed & known.keys()}) != 0:
@@ -236,10 +233,8 @@ class Threshold(Bounded):
             return
         node, inside, outside = (full.values[s].value for s in (v.n_node, v.W_node, v.W_dcn))
         if value > node and outside < inside:
-            yield (
-                f"in groups beyond a node of {shown(node)} the link changes: the bound holds up to "
-                f"{symbol} = {shown(node)}; beyond, give {full.inside_node} a value"
-            )
+            told = f"in groups beyond a node of {shown(node)} the link changes: the bound holds up"
+            yield f"{told} to {symbol} = {shown(node)}; beyond, give {full.inside_node} a value"
 
 
 def threshold(
@@ -366,8 +361,6 @@ def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) ->
     if not loads:
         spread = "" if need.mesh else ": give it a layout such as T:X"
         return DeriveError(f"{need.name} communicates nothing under these assumptions{spread}")
-    return DeriveError(
-        f"the condition of {need.name} does not involve {what.expr}: it is "
-        + " and ".join(f"{tex.text(total)} <= 1" for total in totals)
-        + f"; ask for one of {', '.join(names)}"
-    )
+    condition = " and ".join(f"{tex.text(total)} <= 1" for total in totals)
+    told = f"the condition of {need.name} does not involve {what.expr}: it is {condition}"
+    return DeriveError(f"{told}; ask for one of {', '.join(names)}")

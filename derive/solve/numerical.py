@@ -71,9 +71,8 @@ def numerical(
     bound = full.checked()
     notes += full.idle(given_values, deciding(subject, what, before, under))
     numbers = {s: q.value for s, q in bound.items() if s not in axes}
-    functions = [
-        sp.lambdify([trial, *axes], load.xreplace(numbers), modules="math") for load in loads
-    ]
+    bare = [load.xreplace(numbers) for load in loads]
+    functions = [sp.lambdify([trial, *axes], load, modules="math") for load in bare]
     most = sp.lambdify([trial], widest.xreplace(numbers), modules="math")
 
     def largest(q: float) -> float:

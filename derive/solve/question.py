@@ -95,7 +95,12 @@ def requirement(
         if tuple(fixed):
             raise DeriveError(f"fixed plays no part in {subject.name}; exact=True does")
         return subject.requirement(under)
-    strategy = _strategy(subject)
+    if isinstance(subject, str) and subject in LIMITS:
+        raise DeriveError(f"expected a limit, found the text {quoted(subject)}; write {subject}")
+    try:
+        strategy = as_strategy(subject)
+    except UnknownName:
+        raise unknown("strategy or limit", str(subject), [*STRATEGIES, *LIMITS]) from None
     strategy.laid_out(under)  # a gate where there is none is told before all else
     if asked is not None and asked.symbols & STATE:
         return fits(strategy, _state_of_chip(strategy, asked, fixed), under)
@@ -120,15 +125,6 @@ def axes_held(
     if v.N.name not in given or not asked.symbols & STATE:
         axes += [s for s in mesh or () if s.name in given and s not in asked.symbols]
     return tuple(dict.fromkeys(axes))
-
-
-def _strategy(value: object) -> Strategy:
-    if isinstance(value, str) and value in LIMITS:
-        raise DeriveError(f"expected a limit, found the text {quoted(value)}; write {value}")
-    try:
-        return as_strategy(value)
-    except UnknownName:
-        raise unknown("strategy or limit", str(value), [*STRATEGIES, *LIMITS]) from None
 
 
 def _state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbol]) -> sp.Expr:

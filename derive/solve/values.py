@@ -229,8 +229,7 @@ def _check_assumed(values: Values, assumptions: Assumptions) -> None:
             told = f'follows from {name}="{getattr(assumptions, name)}" (one of '
             told += f"{', '.join(map(str, CHOICES[name]))})"
             told += f'; {name}="any" takes a value' if "any" in CHOICES[name] else ""
-        called = symbol.name
-        raise DeriveError(f"{called}: {v.meaning(symbol).gloss}, {told}; leave out {called}")
+        raise DeriveError(f"{symbol}: {v.meaning(symbol).gloss}, {told}; leave out {symbol}")
 
 
 def _check_together(values: Values, need: Requirement) -> None:
@@ -244,8 +243,7 @@ def _check_together(values: Values, need: Requirement) -> None:
         told = f"{symbol} = {shown(values[symbol].value, values[symbol].unit)} contradicts {these}"
         follows = expr.xreplace({s: values[s].value for s in others})
         if follows.is_number and follows != values[symbol].value:
-            makes = shown(follows, v.unit_of_symbol(symbol))
-            why = f"{symbol} = {tex.text(expr)} is {makes}"
+            why = f"{symbol} = {tex.text(expr)} is {shown(follows, v.unit_of_symbol(symbol))}"
             raise DeriveError(f"{told}: {why}; leave out {symbol}")
         if symbol == v.N and follows.as_coeff_Mul()[0] > values[v.N].value:
             raise DeriveError(f"{told}: more than the chips; leave out {symbol}")

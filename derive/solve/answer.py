@@ -44,8 +44,8 @@ class Bound:
 
     def relation(self, asked: sp.Expr) -> sp.Rel:
         """The bound as a SymPy relation with the question on the left."""
-        kind = {">=": sp.Ge, "<=": sp.Le, "=": sp.Eq}[self.direction]
-        return kind(asked, self.expr, evaluate=False)
+        kinds = {">=": sp.Ge, "<=": sp.Le, "=": sp.Eq}
+        return kinds[self.direction](asked, self.expr, evaluate=False)
 
 
 @guarded
@@ -330,9 +330,8 @@ class Answer:
 def folded(shown: str, symbols: Iterable[sp.Symbol], lines: Sequence[str]) -> str:
     """Markdown for a notebook: what is shown, and folded under it what it rests on: a legend of
     symbols, and lines of text."""
-    legend = [
-        f"- ${tex.tex(s)}$ is `{s.name}`: {v.meaning(s).gloss}" for s in sorted(symbols, key=v.rank)
-    ]
+    ordered = sorted(symbols, key=v.rank)
+    legend = [f"- ${tex.tex(s)}$ is `{s.name}`: {v.meaning(s).gloss}" for s in ordered]
     head = [shown, "", "<details><summary>What it rests on</summary>", ""]
     return "\n".join([*head, *legend, "", "```text", *lines, "```", "", "</details>"])
 

@@ -125,16 +125,11 @@ class Feasible:
     def _repr_markdown_(self) -> str:
         names = [name for name, _ in self.candidates[0].degrees] if self.candidates else []
         titles = [*names, "T_math/T_comms", "compute-bound", "idle chips"]
-        rows = [
-            [
-                *(f"{n:,}" for _, n in c.degrees),
-                c.ratio_text,
-                "yes" if c.compute_bound else "no",
-                f"{c.idle:,}",
-            ]
-            for c in self.candidates
-        ]
-        lines = [f"| {' | '.join(row)} |" for row in (titles, ["--:"] * len(titles), *rows)]
+        rows = [titles, ["--:"] * len(titles)]
+        for c in self.candidates:
+            verdict = "yes" if c.compute_bound else "no"
+            rows.append([*(f"{n:,}" for _, n in c.degrees), c.ratio_text, verdict, f"{c.idle:,}"])
+        lines = [f"| {' | '.join(row)} |" for row in rows]
         given = (v.find(name) for name, _ in self.inputs)
         symbols = (*self.requirement.mesh, v.T_math, v.T_comms, *given)
         return folded("\n".join(lines), symbols, self.rests_on)
@@ -195,7 +190,7 @@ def feasible(
             told = f"of 1 to {most} sizes that multiply to {chips}"
             raise DeriveError(f"torus: expected a shape {told}, found {written(shape)}")
     candidates = []
-    for cut in _splits(need, chips, splits, shape or ()):
+    for cut in dict.fromkeys(_splits(need, chips, splits, shape or ())):
         here = added if cut.shared else alone
         loads = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in here)
         taken = prod(degree for _, degree in cut.degrees)
@@ -222,9 +217,8 @@ def _splits(need: Requirement, chips: int, splits: str, shape: tuple[int, ...]) 
     if splits == "torus":
         yield from _torus(names, shape)
         return
-    whole = (
-        sp.divisors(chips) if splits == "divisors" else [1 << k for k in range(chips.bit_length())]
-    )
+    powers = [1 << k for k in range(chips.bit_length())]
+    whole = sp.divisors(chips) if splits == "divisors" else powers
     for last in whole if len(names) == 2 else [1]:
         first = chips // last
         if splits == "powers_of_two":
@@ -238,7 +232,6 @@ def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
         rings = sp.Integer(max(1, sum(1 for size in shape if size > 1)))
         yield Cut(((names[0], prod(shape)),), ((f"M_{names[0]}", rings),))
         return
-    seen = set()
     for lengths in combinations(*(sp.divisors(size) for size in shape)):
         parts = [(size // part, part) for size, part in zip(shape, lengths, strict=True)]
         degrees = tuple((name, prod(p[k] for p in parts)) for k, name in enumerate(names))
@@ -250,10 +243,7 @@ def _torus(names: list[str], shape: tuple[int, ...]) -> Iterator[Cut]:
         ]
         for blocks in combinations(*either):
             axes = tuple((f"M_{name}", _axes_of(k, parts, blocks)) for k, name in enumerate(names))
-            cut = Cut(degrees, axes, shared)
-            if cut not in seen:
-                seen.add(cut)
-                yield cut
+            yield Cut(degrees, axes, shared)
 
 
 def _whole(group: int, parts: list[tuple[int, int]]) -> int:

@@ -47,10 +47,9 @@ def suited(
     _check_links(name, assumptions.network, chip, typed)
     if name == "two-level" and (outside := _innermost(subject, known)) is not None:
         axis, degree = outside
-        raise DeriveError(
-            f"two-level has {axis}, the innermost mesh axis, inside a node: {axis} = {degree} does "
-            f"not divide its {known[v.n_node].value} chips; the network egress takes any"
-        )
+        told = f"two-level has {axis}, the innermost mesh axis, inside a node"
+        why = f"{axis} = {degree} does not divide its {known[v.n_node].value} chips"
+        raise DeriveError(f"{told}: {why}; the network egress takes any")
     if name == "torus" and chip is not None and chip.has("torus_axes"):
         _check_torus_axes(chip, subject, asked, typed)
     return assumptions if name == "torus" else replace(assumptions, network=name)
@@ -76,10 +75,9 @@ def link_notes(
     if chip is not None and v.W_node in typed and chip.has("scaleup"):
         own = chip.quantity("scaleup")
         if typed[v.W_node].value == 2 * own.value:
-            notes.append(
-                f"W_node is one-way, and {shown(typed[v.W_node].value, own.unit)} is twice the "
-                f"{own.printed()} of {chip.name}: the figure for both ways?"
-            )
+            given = shown(typed[v.W_node].value, own.unit)
+            told = f"W_node is one-way, and {given} is twice the {own.printed()} of {chip.name}"
+            notes.append(f"{told}: the figure for both ways?")
     beside = after.network != "chip" and NETWORKS[after.network].beside
     if before.network == "chip" and beside and chip is not None:
         node = {**given_facts(givers, before), **typed}[v.n_node].value
@@ -104,9 +102,14 @@ def other_networks(
 def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Values) -> str:
     if chip is None or chip.has("ici_axis") or not chip.has("scaleup"):
         return "torus"
-    size = _chips_given(strategy, asked, known)
-    node = known[v.n_node].value if v.n_node in known else None
-    if size is None or node is None or size <= node:
+    mesh = strategy.mesh
+    if v.N in known and asked.main != v.N:
+        size = known[v.N].value
+    elif asked.main not in mesh and all(axis in known for axis in mesh):
+        size = sp.Mul(*(known[axis].value for axis in mesh))
+    else:
+        return "node"
+    if v.n_node not in known or size <= (node := known[v.n_node].value):
         return "node"
     fits = (size / node).is_integer and _innermost(strategy, known) is None
     return "two-level" if fits else "egress"
@@ -121,29 +124,17 @@ def _innermost(strategy: Strategy, known: Values) -> tuple[str, sp.Expr] | None:
     return None if (known[v.n_node].value / degree).is_integer else (inner, degree)
 
 
-def _chips_given(strategy: Strategy, asked: Question, known: Values) -> sp.Expr | None:
-    """The chips of the mesh, where they are given."""
-    if v.N in known and asked.main != v.N:
-        return known[v.N].value
-    if asked.main in strategy.mesh or not all(axis in known for axis in strategy.mesh):
-        return None
-    return sp.Mul(*(known[axis].value for axis in strategy.mesh))
-
-
 def _check_links(name: str, chosen: str, chip: Chip | None, typed: Values) -> None:
     fact, bandwidth = NETWORKS[name][:2]
     who = chip.name if chip is not None else "the network"
     if v.W in typed and name != "torus":
         lacks = f"{who} has no torus" if chip and not chip.has("ici_axis") else f"not of {name}"
-        raise DeriveError(
-            f"W is the bandwidth of a torus axis, both ways added: {lacks}; set {bandwidth}, "
-            "which is one-way"
-        )
+        told = f"W is the bandwidth of a torus axis, both ways added: {lacks}"
+        raise DeriveError(f"{told}; set {bandwidth}, which is one-way")
     if v.W_node in typed and name == "torus":
-        raise DeriveError(
-            f"W_node is the one-way link into the switches of a node, and {who} is taken as a "
-            "torus: set W, bidirectional per axis, or choose the network node"
-        )
+        told = f"W_node is the one-way link into the switches of a node, and {who} is taken as"
+        ways = "set W, bidirectional per axis, or choose the network node"
+        raise DeriveError(f"{told} a torus: {ways}")
     rate_given = bandwidth in typed or (name == "torus" and v.alpha in typed)
     if chosen == "chip" or chip is None or chip.has(fact) or rate_given:
         return
@@ -159,8 +150,6 @@ def _check_torus_axes(chip: Chip, strategy: Strategy, asked: Question, typed: Va
     axes = [typed[symbol].value if symbol in typed else sp.S.One for symbol in symbols.values()]
     there = chip.quantity("torus_axes").value
     if sum(axes) > there:
-        told = " + ".join(symbol.name if symbol else axis for axis, symbol in symbols.items())
-        raise DeriveError(
-            f"{told} = {' + '.join(map(str, axes))} torus axes, and {chip.name} has {there}: mesh "
-            "axes that share links share their bandwidth"
-        )
+        names = " + ".join(symbol.name if symbol else axis for axis, symbol in symbols.items())
+        told = f"{names} = {' + '.join(map(str, axes))} torus axes, and {chip.name} has {there}"
+        raise DeriveError(f"{told}: mesh axes that share links share their bandwidth")

@@ -71,9 +71,8 @@ def numerical(
     bound = full.checked()
     notes += full.idle(given_values, deciding(subject, what, before, under))
     numbers = {s: q.value for s, q in bound.items() if s not in axes}
-    functions = [
-        sp.lambdify([trial, *axes], load.xreplace(numbers), modules="math") for load in loads
-    ]
+    bare = [load.xreplace(numbers) for load in loads]
+    functions = [sp.lambdify([trial, *axes], load, modules="math") for load in bare]
     most = sp.lambdify([trial], widest.xreplace(numbers), modules="math")
 
     def largest(q: float) -> float:
@@ -87,9 +86,8 @@ def numerical(
     inputs = tuple((s.name, bound[s]) for s in sorted(needed, key=v.rank))
     how = f"numerically, to {DIGITS} digits, from the {need.assumptions.form} loads"
     quantity = Quantity(value, what.unit, str(asked), formula=how, inputs=inputs, bound=direction)
-    passes = () if need.definitions else (need.assumptions.passes,)
-    side = Side(quantity, passes)
-    return Answer(asked, (side,), need.assumptions, dict(need.described), (), tuple(notes))
+    sides = (Side(quantity, () if need.definitions else (need.assumptions.passes,)),)
+    return Answer(asked, sides, need.assumptions, dict(need.described), (), tuple(notes))
 
 
 def _crossing(load: Callable[[float], float], asked: str) -> tuple[str, float]:

@@ -97,25 +97,18 @@ def _at_best_split(
 
 
 def _best_of_pairs(alone: list[Load], symbol: sp.Symbol) -> tuple[list[Load], list[Balance]]:
-    left: list[Load] = []
-    rising: list[tuple[Load, sp.Rational, sp.Expr]] = []
-    falling: list[tuple[Load, sp.Rational, sp.Expr]] = []
+    powers: list[tuple[Load, sp.Rational, sp.Expr]] = []
     for load in alone:
         terms = coefficients(load.total, symbol)
         if len(terms) != 1:
-            raise NotClosedForm(
-                f"the best {symbol} has no readable closed form: {tex.text(load.total)} "
-                f"is not a single power of it"
-            )
-        ((power, coefficient),) = terms.items()
-        if power == 0:
-            left.append(load)
-        else:
-            (rising if power > 0 else falling).append((load, power, coefficient))
+            told = f"the best {symbol} has no readable closed form"
+            raise NotClosedForm(f"{told}: {tex.text(load.total)} is not a single power of it")
+        powers += [(load, power, coefficient) for power, coefficient in terms.items()]
+    left = [load for load, power, _ in powers if power == 0]
+    rising, falling = [x for x in powers if x[1] > 0], [x for x in powers if x[1] < 0]
     if bool(rising) != bool(falling):
-        raise NotClosedForm(
-            f"no best {symbol}: every load {'grows' if rising else 'falls'} with it"
-        )
+        changes = "grows" if rising else "falls"
+        raise NotClosedForm(f"no best {symbol}: every load {changes} with it")
     splits = []
     for up, p, a in rising:
         for down, r, b in falling:
@@ -136,13 +129,11 @@ def _best_of_sum(load: Load, symbol: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     rising = [(p, a) for p, a in terms.items() if p > 0]
     falling = [(r, b) for r, b in terms.items() if r < 0]
     if not rising or not falling:
-        raise NotClosedForm(
-            f"no best {symbol}: the sum only {'grows' if rising else 'falls'} with it"
-        )
+        changes = "grows" if rising else "falls"
+        raise NotClosedForm(f"no best {symbol}: the sum only {changes} with it")
     if len(terms) != 2:
-        raise NotClosedForm(
-            "more than one power of the split on a side has no readable closed form"
-        )
+        told = "more than one power of the split on a side"
+        raise NotClosedForm(f"{told} has no readable closed form")
     ((p, a),), ((r, b),) = rising, falling
     at = (-r * b / (p * a)) ** (1 / (p - r))
     # There b*x**r is -p/r times a*x**p.
@@ -198,25 +189,22 @@ class Optimum(Bounded):
 
     def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         here = self.suited(*givers, **values)
-        filled = here.filled(givers, values)
-        full = filled.checked()
+        full = here.filled(givers, values)
+        known, unit = full.checked(), v.unit_of_symbol(self.symbol)
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
-        notes += here.idle(filled, values, self.assumptions)
-        place = evaluated(here.at, full).value
+        notes += here.idle(full, values, self.assumptions)
+        best = number = evaluated(here.at, known, unit, self.symbol.name)
         ends = ((sp.S.One, sp.Max(1, here.at)), (here.most, sp.Min(here.most, here.at)))
         for end, inside in ends:
-            degree = evaluated(inside, full, v.unit_of_symbol(self.symbol), self.symbol.name)
-            if degree.value != place:
-                notes.append(
-                    f"no split has {self.symbol} = {shown(place)}, where communication is least: "
-                    f"it is from 1 to {here.most}, and best at the end {self.symbol} = {end}"
-                )
+            degree = evaluated(inside, known, unit, self.symbol.name)
+            if degree.value != best.value:
+                number = degree
+                why = f"no split has {self.symbol} = {shown(best.value)}, where communication is"
+                told = f"least: it is from 1 to {here.most}, and best at the end"
+                notes.append(f"{why} {told} {self.symbol} = {end}")
                 here = replace(here, bounds=(replace(here.bounds[0], expr=inside),))
-        number = evaluated(here.at, full, v.unit_of_symbol(self.symbol), self.symbol.name)
-        side = Side(number, here.passes, here.split.links)
-        return Answer(
-            self.symbol, (side,), here.assumptions, here.described, (), tuple(notes), here
-        )
+        sides = (Side(number, here.passes, here.split.links),)
+        return Answer(self.symbol, sides, here.assumptions, here.described, (), tuple(notes), here)
 
 
 def optimum(

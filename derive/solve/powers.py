@@ -75,10 +75,8 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         low, high = (room - root) / (2 * a), (room + root) / (2 * a)
         apart = sp.Le(4 * a * b / room**2, 1, evaluate=False)
         return Range(low ** (1 / power), high ** (1 / power), (*provided, apart))
-    raise NotClosedForm(
-        f"powers {', '.join(str(p) for p in sorted(terms))} of {symbol} together have no readable "
-        "closed form"
-    )
+    powers = ", ".join(map(str, sorted(terms)))
+    raise NotClosedForm(f"powers {powers} of {symbol} together have no readable closed form")
 
 
 def _one_fraction(bound: sp.Expr) -> sp.Expr:
@@ -100,15 +98,11 @@ def turned(expr: sp.Expr) -> sp.Expr:
     number, rest = expr.as_coeff_Mul()
     if not number.is_negative:
         return expr
-    sums = [
-        (factor, base, power)
-        for factor in sp.Mul.make_args(rest)
-        for base, power in [factor.as_base_exp()]
-        if base.is_Add and power.is_odd
-    ]
+    factors = (factor.as_base_exp() for factor in sp.Mul.make_args(rest))
+    sums = [(base, power) for base, power in factors if base.is_Add and power.is_odd]
     if not sums:
         return expr
-    factor, base, power = max(
-        sums, key=lambda one: sum(bool(t.as_coeff_Mul()[0].is_negative) for t in one[1].args)
+    base, power = max(
+        sums, key=lambda one: sum(bool(t.as_coeff_Mul()[0].is_negative) for t in one[0].args)
     )
-    return -number * (rest / factor) * (-base) ** power
+    return -number * (rest / base**power) * (-base) ** power

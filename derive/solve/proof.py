@@ -58,10 +58,8 @@ class Times:
             ratio = claim.rhs.xreplace(dict(ALPHA)) / bound
             if not (isinstance(ratio, sp.Rational) and ratio <= 1):
                 raise ProofError(f"{where}: {tex.text(claim)} asks more than {tex.text(bound)}")
-        left, right = (
-            side.xreplace({**ALPHA, **dict(self.times)}).xreplace(dict(self.constants))
-            for side in (claim.lhs, claim.rhs)
-        )
+        times, constants = {**ALPHA, **dict(self.times)}, dict(self.constants)
+        left, right = (side.xreplace(times).xreplace(constants) for side in claim.args)
         return proved_equal(left, right, where)
 
 
@@ -126,8 +124,7 @@ class Same:
     def proved(self, claims: Claims, where: str) -> str:
         (claim,) = claims
         if not isinstance(claim, sp.Le) or claim.rhs != self.bound:
-            wanted = f"expected at most {self.bound}"
-            raise ProofError(f"{where}: {wanted}, found {tex.text(claim)}")
+            raise ProofError(f"{where}: expected at most {self.bound}, found {tex.text(claim)}")
         how = proved_equal(claim.lhs, self.expr, where)
         return self.how or how
 
@@ -168,10 +165,8 @@ def _equal_at(points: Iterable[Numbers], left: sp.Expr, right: sp.Expr, where: s
     for point in points:
         a, b = (_value(side, point) for side in (left, right))
         if not _alike(a, b):
-            raise ProofError(
-                f"{where}: {tex.text(left)} is not {tex.text(right)}; "
-                f"at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}"
-            )
+            told = f"{where}: {tex.text(left)} is not {tex.text(right)}"
+            raise ProofError(f"{told}; at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}")
 
 
 def _alike(a: sp.Expr, b: sp.Expr) -> bool:
@@ -296,6 +291,4 @@ _trial = lru_cache(maxsize=64)(_Trial)
 
 
 def _shown(point: Numbers) -> str:
-    return ", ".join(
-        f"{s} = {sp.N(x, 5)}" for s, x in sorted(point.items(), key=lambda p: v.rank(p[0]))
-    )
+    return ", ".join(f"{s} = {sp.N(point[s], 5)}" for s in sorted(point, key=v.rank))

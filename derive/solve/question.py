@@ -95,7 +95,12 @@ def requirement(
         if tuple(fixed):
             raise DeriveError(f"fixed plays no part in {subject.name}; exact=True does")
         return subject.requirement(under)
-    strategy = _strategy(subject)
+    if isinstance(subject, str) and subject in LIMITS:
+        raise DeriveError(f"expected a limit, found the text {quoted(subject)}; write {subject}")
+    try:
+        strategy = as_strategy(subject)
+    except UnknownName:
+        raise unknown("strategy or limit", str(subject), [*STRATEGIES, *LIMITS]) from None
     strategy.laid_out(under)  # a gate where there is none is told before all else
     if asked is not None and asked.symbols & STATE:
         return fits(strategy, _state_of_chip(strategy, asked, fixed), under)
@@ -122,25 +127,14 @@ def axes_held(
     return tuple(dict.fromkeys(axes))
 
 
-def _strategy(value: object) -> Strategy:
-    if isinstance(value, str) and value in LIMITS:
-        raise DeriveError(f"expected a limit, found the text {quoted(value)}; write {value}")
-    try:
-        return as_strategy(value)
-    except UnknownName:
-        raise unknown("strategy or limit", str(value), [*STRATEGIES, *LIMITS]) from None
-
-
 def _state_of_chip(strategy: Strategy, asked: Question, fixed: Iterable[sp.Symbol]) -> sp.Expr:
     """The bytes of state that a chip holds: through the chips N where that takes the place of every
     mesh axis and none is asked for or fixed. Raises DeriveError where the strategy says nothing."""
     if strategy.state is None and strategy.block is None:
         raise DeriveError(f"{strategy.name} does not say what state a chip holds")
     if strategy.state is None:
-        raise DeriveError(
-            f"{strategy.block} says nothing of {asked.expr}: none of its tensors are parameters, "
-            "or they are not all split alike"
-        )
+        why = "none of its tensors are parameters, or they are not all split alike"
+        raise DeriveError(f"{strategy.block} says nothing of {asked.expr}: {why}")
     through = strategy.state * strategy.chips / v.N
     named = through.free_symbols.union(asked.symbols, fixed)
     return strategy.state if named & {*strategy.mesh} else through
@@ -167,9 +161,8 @@ def mesh_in_terms_of_chips(
         return (), None
     if len(others) > 2:
         more = ", ".join(str(axis) for axis in others[2:])
-        raise NotClosedForm(
-            f"{need.name} has {len(others)} mesh axes to choose, and two can be: fixed=[{more}]"
-        )
+        told = f"{need.name} has {len(others)} mesh axes to choose, and two can be"
+        raise NotClosedForm(f"{told}: fixed=[{more}]")
     last = others[-1]
     free = others[0] if len(others) == 2 else None
     return ((last, v.N / (need.chips / last)),), free

@@ -82,10 +82,8 @@ class Threshold(Bounded):
         return told
 
     def __str__(self) -> str:
-        text = super().__str__()
-        if self.provided:
-            text += f" provided {' and '.join(map(tex.text, self.provided))}"
-        return text
+        provided = " and ".join(map(tex.text, self.provided))
+        return super().__str__() + (f" provided {provided}" if provided else "")
 
     def suited(self, *givers: Giver, **values: object) -> Threshold:
         """The same with the mesh axes held that are given, on the network that the chip has."""
@@ -119,12 +117,12 @@ class Threshold(Bounded):
         return threshold(self.subject, self.question.expr, assumptions, fixed=self.fixed)
 
     def _answer(self, full: Filled, notes: Iterable[str] = ()) -> Answer:
-        values, unit, name = full.values, self.question.unit, str(self.question.expr)
+        values, unit, asked = full.values, self.question.unit, self.question.expr
         provided = tuple((r, evaluated(r.lhs, values, one)) for r in self.provided)
         failed = [r for r, q in provided if not holds(r, q)]
         every = []
         for bound in () if failed else self.bounds:
-            number = replace(evaluated(bound.expr, values, unit, name), bound=bound.direction)
+            number = replace(evaluated(bound.expr, values, unit, str(asked)), bound=bound.direction)
             every.append(Side(number, bound.passes, bound.where))
         finite = [side for side in every if side.quantity.value.is_finite]
         # Beside a bound that says something, one that says nothing is left out.
@@ -133,12 +131,11 @@ class Threshold(Bounded):
         sides, told = telling or finite, [*notes, *dict.fromkeys(said)]
         if failed:
             over = "is not below" if isinstance(failed[0], sp.StrictLessThan) else "is above"
-            told.append(f"no {name} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
+            told.append(f"no {asked} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
         described = self.described
         if full.inside_node is not None:
             why = f"the link inside a node, since the group's depends on {self.symbol}"
             described[full.inside_node.name] = why
-        asked = self.question.expr
         return Answer(asked, tuple(sides), self.assumptions, described, provided, tuple(told), self)
 
     def _beyond(self, answer: Answer, known: Values) -> Iterator[str]:
@@ -158,8 +155,7 @@ class Threshold(Bounded):
                 continue
             told = " and ".join(f"{s.direction} {s.text}" for s in strictest(answer.sides).values())
             if told:
-                asked = tex.text(self.question.expr)
-                yield f"{words}: {asked} {told} (network {other.network})"
+                yield f"{words}: {tex.text(self.question.expr)} {told} (network {other.network})"
 
     def _with_whole_state(
         self, givers: Iterable[Giver], values: Mapping[str, object]
@@ -170,10 +166,9 @@ class Threshold(Bounded):
         general = self.under(replace(self.assumptions, precision="any"))
         for gradients, size in self.assumptions.whole_state.items():
             (side,) = general.on(*givers, **{**values, "s_P": size}).sides
-            yield (
-                f"with {gradients} gradients and an fp32 copy of the weights, {size} bytes per "
-                f"parameter: {tex.text(self.question.expr)} {side.direction} {side.text}"
-            )
+            told = f"with {gradients} gradients and an fp32 copy of the weights, {size} bytes per"
+            asked = tex.text(self.question.expr)
+            yield f"{told} parameter: {asked} {side.direction} {side.text}"
 
     def _below_one(self, values: Values) -> tuple[sp.Symbol, sp.Expr] | None:
         """The mesh axis of which the best split would have less than one way, and its degree."""
@@ -196,8 +191,7 @@ class Threshold(Bounded):
         """Whether the loads of a limit are zero whatever is asked, as in a group of one."""
         if not isinstance(self.subject, Limit):
             return False
-        loads = self.state.loads if self.exact else self._other_form()
-        for load in loads:
+        for load in self.state.loads if self.exact else self._other_form():
             needed = load.total.free_symbols - {self.symbol}
             known = filled(needed, self.requirement, self.symbol, values).values
             if load.total.xreplace({s: known[s].value for s in needed & known.keys()}) != 0:
@@ -239,10 +233,8 @@ class Threshold(Bounded):
             return
         node, inside, outside = (full.values[s].value for s in (v.n_node, v.W_node, v.W_dcn))
         if value > node and outside < inside:
-            yield (
-                f"in groups beyond a node of {shown(node)} the link changes: the bound holds up to "
-                f"{symbol} = {shown(node)}; beyond, give {full.inside_node} a value"
-            )
+            told = f"in groups beyond a node of {shown(node)} the link changes: the bound holds up"
+            yield f"{told} to {symbol} = {shown(node)}; beyond, give {full.inside_node} a value"
 
 
 def threshold(
@@ -267,22 +259,16 @@ def threshold(
     what = question(asked)
     axes = axes_held(subject, what, fixed)
     need = requirement(subject, what, assumptions, axes, **changes)
-    if isinstance(subject, Limit):
-        what = _defined(need, what)
+    if isinstance(subject, Limit):  # a ratio that the step model has a symbol for is that symbol
+        symbol = {expr: s for s, expr in need.definitions}.get(what.expr, what.expr)
+        if not isinstance(symbol, sp.Symbol):
+            told = f"such as T_r or T/cp, found {quoted(what.expr)}"
+            raise DeriveError(f"{need.name}: a limit is asked for one symbol, {told}")
+        what = question(symbol)
     need = put_through(need, what)
     # Most assumptions leave most loads as they are: what is solved knows no more than those.
     bare = replace(need, assumptions=DEFAULT, definitions=need.definitions[:1], described={})
     return replace(_bounded_by(subject, bare, what, axes), requirement=need)
-
-
-def _defined(need: Requirement, what: Question) -> Question:
-    """The question, where it is a ratio that the step model has a symbol for, on that symbol."""
-    defined = {expr: symbol for symbol, expr in need.definitions}
-    symbol = defined.get(what.expr, what.expr)
-    if not isinstance(symbol, sp.Symbol):
-        asked = f"such as T_r or T/cp, found {quoted(what.expr)}"
-        raise DeriveError(f"{need.name}: a limit is asked for one symbol, {asked}")
-    return question(symbol)
 
 
 @lru_cache(maxsize=1024)
@@ -314,9 +300,8 @@ def _bounded_by(
     tightest = _without_implied(bounds)
     splits = tuple(replace(split, at=in_alpha(split.at, what)) for split in state.splits)
     mesh = _mesh_at(tightest, state, what)
-    strict = {r.lhs for r in provided if isinstance(r, sp.StrictLessThan)}
-    kept = [r for r in provided if isinstance(r, sp.StrictLessThan) or r.lhs not in strict]
-    once = tuple(dict.fromkeys(kept))
+    strict = {r.lhs: r for r in provided if isinstance(r, sp.StrictLessThan)}
+    once = tuple(dict.fromkeys(r for r in provided if strict.get(r.lhs, r) == r))
     bounded = Threshold(what, tightest, need, subject, state, splits, fixed, mesh, provided=once)
     if need.definitions:
         # The direction is that of a positive coefficient: with a negative one there is no bound.
@@ -376,8 +361,6 @@ def _not_involved(need: Requirement, what: Question, loads: tuple[Load, ...]) ->
     if not loads:
         spread = "" if need.mesh else ": give it a layout such as T:X"
         return DeriveError(f"{need.name} communicates nothing under these assumptions{spread}")
-    return DeriveError(
-        f"the condition of {need.name} does not involve {what.expr}: it is "
-        + " and ".join(f"{tex.text(total)} <= 1" for total in totals)
-        + f"; ask for one of {', '.join(names)}"
-    )
+    condition = " and ".join(f"{tex.text(total)} <= 1" for total in totals)
+    told = f"the condition of {need.name} does not involve {what.expr}: it is {condition}"
+    return DeriveError(f"{told}; ask for one of {', '.join(names)}")

@@ -126,16 +126,14 @@ def value_of(symbol: sp.Symbol, value: object, *, bounded: bool = True) -> Quant
             raise DeriveError(f"{symbol.name}: {error}") from None
         taken = number(bare, v.unit_of_symbol(symbol), symbol.name)
     exact = taken.value
-    real = exact.is_number and exact.is_real
-    if not exact.is_zero and not (real and (_sane(exact) or not bounded)):
+    fits = exact.is_number and exact.is_real
+    if fits and bounded:
+        fits = not too_large(exact) and sp.Rational(1, ABSURD) <= abs(exact) < ABSURD
+    if not (fits or exact.is_zero):
         raise DeriveError(f"{symbol.name}: expected a positive number from 1e-40 to 1e40")
     if not exact.is_positive:
         raise DeriveError(f"{symbol.name}: expected a positive number, found {exact}")
     return taken
-
-
-def _sane(value: sp.Expr) -> bool:
-    return not too_large(value) and bool(sp.Rational(1, ABSURD) <= abs(value) < ABSURD)
 
 
 def whole(value: object, symbol: sp.Symbol, called: str, most: int) -> int:
@@ -175,8 +173,7 @@ def facts_of(model: Model | None, chip: Chip | None, assumptions: Assumptions) -
         known[v.n_V] = number(model.tables, name="n_V", owner=model.name)
         known[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
     for symbol, value in assumptions.constants.items():
-        unit = v.unit_of_symbol(symbol)
-        known[symbol] = number(value, unit, symbol.name, status="assumed")
+        known[symbol] = number(value, v.unit_of_symbol(symbol), symbol.name, status="assumed")
     return known
 
 
@@ -232,8 +229,7 @@ def _check_assumed(values: Values, assumptions: Assumptions) -> None:
             told = f'follows from {name}="{getattr(assumptions, name)}" (one of '
             told += f"{', '.join(map(str, CHOICES[name]))})"
             told += f'; {name}="any" takes a value' if "any" in CHOICES[name] else ""
-        called = symbol.name
-        raise DeriveError(f"{called}: {v.meaning(symbol).gloss}, {told}; leave out {called}")
+        raise DeriveError(f"{symbol}: {v.meaning(symbol).gloss}, {told}; leave out {symbol}")
 
 
 def _check_together(values: Values, need: Requirement) -> None:
@@ -247,8 +243,7 @@ def _check_together(values: Values, need: Requirement) -> None:
         told = f"{symbol} = {shown(values[symbol].value, values[symbol].unit)} contradicts {these}"
         follows = expr.xreplace({s: values[s].value for s in others})
         if follows.is_number and follows != values[symbol].value:
-            makes = shown(follows, v.unit_of_symbol(symbol))
-            why = f"{symbol} = {tex.text(expr)} is {makes}"
+            why = f"{symbol} = {tex.text(expr)} is {shown(follows, v.unit_of_symbol(symbol))}"
             raise DeriveError(f"{told}: {why}; leave out {symbol}")
         if symbol == v.N and follows.as_coeff_Mul()[0] > values[v.N].value:
             raise DeriveError(f"{told}: more than the chips; leave out {symbol}")

@@ -49,6 +49,8 @@ def _operation(sign: str) -> tuple[Callable[..., Quantity], Callable[..., Quanti
         return _combined(left, other, sign)
 
     def reflected(right: Quantity, other: Operand) -> Quantity:
+        if sign == "+" and isinstance(other, int) and other == 0:  # where Python's sum begins
+            return right
         return _combined(other, right, sign)
 
     return guarded(combined), guarded(reflected)

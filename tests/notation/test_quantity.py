@@ -291,3 +291,12 @@ def test_whole_parts_signs_and_nothing() -> None:
     assert [int(q / 3) for q in (MOST, LEAST, number(8), number(-8))] == [2, 3, 2, -2]
     assert not number(0) and number("0.1")
     assert f"{number(1234, chip):,}" == "1,234\u00a0chips"
+
+
+def test_a_sum_of_quantities_has_their_unit() -> None:
+    total = sum([number(2, byte), number(3, byte)])
+    assert (total.value, total.unit) == (5, byte)
+    with pytest.raises(UnitError):
+        sum([number(2, byte), number(3, second)])
+    with pytest.raises(UnitError):
+        _ = 1 + number(2, byte)

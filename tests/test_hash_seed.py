@@ -1,4 +1,4 @@
-"""What is shown does not depend on the hash seed: all of it in a process for each of two seeds."""
+"""What is shown depends on no hash seed, nor on what the process has met before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+import derive
+from derive import layer
+from derive.notation.errors import UnknownName
+from derive.notation.symbols import find
 
 ROOT = Path(__file__).parents[1]
 SHOWN = """
@@ -67,3 +74,12 @@ def test_what_is_shown_does_not_depend_on_the_hash_seed() -> None:
     assert first == second
     assert len(first) > 20_000
     assert b"nothing fits" in first and b"compute-bound" in first
+
+
+def test_axes_of_a_user_are_no_names_of_the_package() -> None:
+    """What is offered and exported does not hang on what the process has met before."""
+    layer("mlp", "B:my_own_axis")
+    assert "my_own_axis" not in dir(derive)
+    with pytest.raises(UnknownName) as told:
+        find("my_own_axes")
+    assert "my_own_axis" not in str(told.value)

@@ -253,3 +253,10 @@ def test_a_folder_that_is_gone(refused: Any, tmp_path: Path) -> None:
         assert "no folder of chapters" in refused("figures", "--chapters", "chapters")
     finally:
         os.chdir(tmp_path)
+
+
+def test_what_was_typed_is_quoted_as_it_was(refused: Any) -> None:
+    """Words of a message become options; those that somebody typed do not."""
+    assert "'foo set a=1'" in refused("ask", "fsdp", "foo set a=1")
+    told = refused("facts", "h100", "--facts", "cards.toml")
+    assert told.startswith("derive: cards.toml: expected a TOML file")

@@ -7,6 +7,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+import sympy as sp
 
 from derive.cli import main
 from derive.notation.errors import DeriveError
@@ -200,3 +201,11 @@ def test_inside_a_node_is_told_as_the_groups_lie(names, per_node):
                 groups = shape.groups(axis)
                 assert shape.inside_node(axis) == all(map(shape.one_node, groups))
                 assert groups == tuple(sorted(groups))
+
+
+def test_sizes_of_numpy_and_sympy_are_pythons_own() -> None:
+    plain = mesh({"tp": 2, "dp": 4}, 8)
+    for whole in (np.int64, sp.Integer):
+        same = mesh({"tp": whole(2), "dp": whole(4)}, whole(8))
+        assert same == plain and repr(same) == repr(plain)
+        assert {type(size) for size in (*same.sizes.values(), same.cards_per_node)} == {int}

@@ -28,10 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             gc.enable()
 
 
-def script() -> int:
+def script(arguments: Sequence[str] | None = None) -> int:
     """`main` as a process, which tells a fault of derive's own in one line as well."""
     try:
-        return main()
+        return main(arguments)
+    except ModuleNotFoundError as error:
+        output.complain(f"{error.name} is not installed; run: pip install -e '.[book]'")
+        return 2
     except Exception as error:
         place = extract_tb(error.__traceback__)[-1]
         told = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
@@ -40,6 +43,7 @@ def script() -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    options = Namespace(command="")
     try:
         try:
             options = parser().parse_args(arguments)
@@ -56,9 +60,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except MemoryError:
         output.complain("derive: more memory is needed than there is; ask for less")
     except BrokenPipeError:
-        # The reader (head, less) has gone: nothing is left to tell it.
+        # The reader (head, less) has gone: nothing is left to tell it, but 0 would say "clean".
         output.discard()
-        return 0
+        return 2 if options.command == "build" else 0
     except OSError as error:
         output.discard()
         # Where no file is named, it is the output that the system refused to write.
@@ -76,6 +80,6 @@ def _answered(options: Namespace) -> int:
     data, text, *code = getattr(command, options.call)(options)
     if getattr(options, "json", False):
         output.write_json(data)
-    else:
-        output.write(text)
+    elif text:
+        output.write(text, verbatim=options.command == "build")
     return code[0] if code else 0

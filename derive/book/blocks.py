@@ -33,6 +33,11 @@ class Formula:
     label: str = ""
 
     @property
+    def place(self) -> int:
+        """Which condition of its chapter it is, from 1."""
+        return int(self.number.rpartition(".")[2])
+
+    @property
     def anchor(self) -> str:
         return f"condition-{self.number.replace('.', '-')}"
 
@@ -136,10 +141,10 @@ def errata(
     return aligned(["Place", "Printed", "Derived", "Why"], rows, "llll")
 
 
-def sources(cited: Collection[str]) -> str:
+def sources(cited: Collection[str], catalogue: facts.Catalogue) -> str:
     """A list of the sources of those keys, in the order of the catalogue."""
     lines = []
-    for source in facts.sources():
+    for source in facts.sources(catalogue):
         if source.key in cited:
             title = f"[{source.title}]({source.address})" if source.address else source.title
             start = f'- <a id="{anchor(source.key)}"></a>**{source.key}**'

@@ -2,142 +2,67 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from derive.book import drawing, folders, template
 from derive.book.chapter import Chapter
-from derive.book.folders import FIGURES, OUTPUT, TEMPLATE, Folder
-from derive.book.lint import lint
+from derive.book.figures import Figure
+from derive.book.folders import FIGURES, OUTPUT, TEMPLATE, Folder, Shelf
+from derive.book.lint import anchors, lint
 from derive.book.marks import Rendered, parsed
 from derive.book.plots import Drawable, is_current, signature
 from derive.book.problems import BookError, Problem, diff, drifted
 from derive.book.prose import Ledger, Prose
-from derive.notation.errors import DeriveError
-
-USAGE = """\
-usage: python build.py [--check] [NN ...]
-
-Renders the chapters (all, or those named by number) from chapter.md.j2 and figures.py.
-With --check nothing is written: what would change is printed, and the exit code is 1.
-
-exit codes: 0 done or clean, 1 drift (only with --check), 2 error"""
-DONE, DRIFT, ERROR = 0, 1, 2
-
-
-def main(arguments: Sequence[str], root: Path) -> int:
-    """Build or check the chapters under `root` as the arguments say, and return the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without the minus sign
-    try:
-        code = _main(arguments, root)
-        sys.stdout.flush()
-        return code
-    except KeyboardInterrupt:
-        _say("interrupted; no file is half written")
-    except MemoryError:
-        _say("more memory is needed than there is; no file is half written")
-    except BrokenPipeError:
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except DeriveError as error:
-        _say(str(error))
-    except OSError as error:
-        _say(f"{_place(error, root)}: {error.strerror or error}")
-    return ERROR
-
-
-def _main(arguments: Sequence[str], root: Path) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        print(USAGE)
-        return DONE
-    unknown = [a for a in arguments if a.startswith("-") and a != "--check"]
-    if unknown:
-        _say(f"unknown option {unknown[0]}\n{USAGE}")
-        return ERROR
-    wanted = [a for a in arguments if a != "--check"]
-    if "--check" in arguments:
-        return check(root, wanted)
-    build(root, wanted)
-    return DONE
-
-
-def _say(text: str) -> None:
-    sys.stdout.flush()
-    print(text, file=sys.stderr, flush=True)
-
-
-def _place(error: OSError, root: Path) -> str:
-    named = Path(str(error.filename or "the output"))
-    with contextlib.suppress(ValueError):
-        named = named.relative_to(root)
-    return (named.parent if named.suffix == ".tmp" else named).as_posix()
-
+from derive.notation.errors import DeriveError, nearest, quoted
 
 # --- one chapter
 
 
 @dataclass(frozen=True)
 class Result:
-    """A rendered chapter: its text with spans, its plots by file name, the author's words for each
-    figure, whether each holds, and problems (claims that no longer hold among them)."""
+    """A rendered chapter: its text with spans, its plots by file name, its figures by name with the
+    answers to its questions, the author's words for each, whether each holds, and problems (claims
+    that no longer hold among them)."""
 
     folder: Folder
     chapter: Chapter
     rendered: Rendered
     plots: tuple[tuple[str, Drawable], ...]
+    figures: dict[str, Figure]
     words: dict[str, str]
     holding: dict[str, bool]
     problems: tuple[Problem, ...]
 
 
-def render(folder: Folder) -> Result:
-    """Render and lint a chapter, writing nothing.
+def render(folder: Folder, shelf: Shelf) -> Result:
+    """Render a chapter of the shelf, writing nothing; `render_all` reads what came out as well.
 
     Raises BookError for what leaves nothing to look at: files that are missing, figures.py that
     raises, a template that cannot be read. Everything else is among the problems of the result.
     """
-    chapter = folders.chapter(folder)
+    chapter = shelf.chapter(folder)
     path = folder.named(TEMPLATE)
     source = template.source_of(folders.content(folder, TEMPLATE), path)
-    ledger = Ledger(chapter, path)
+    ledger = Ledger(chapter, path, shelf)
     prose = Prose(ledger)
     compiled = template.compiled(source, path, prose.names())
     raw = prose.completed(template.rendered(compiled, path))
     head = (
-        f"<!-- Made from {TEMPLATE} and {FIGURES} by: python build.py {chapter.number} "
+        f"<!-- Made from {TEMPLATE} and {FIGURES} by: {shelf.command} {chapter.number} "
         f"(edit those, not this file) -->\n\n"
     )
     try:
         rendered = parsed(raw.lstrip("\n"), ledger.marks, head)
     except DeriveError as error:
         raise BookError(*ledger.problems, Problem(path, 0, str(error))) from None
-    problems = [*ledger.problems, *_unused(ledger, folder), *_stray(chapter, folder)]
-    # A function that failed printed nothing; what the lint would say of the hole is no help.
-    if all(problem.is_drift for problem in ledger.problems):
-        problems += _linted(rendered, ledger, folder)
+    problems = (*ledger.problems, *_unused(ledger, folder), *_stray(chapter, folder))
     plots = tuple((f"{p.name}.svg", p.plot) for p in chapter.plots.values())
-    ordered = tuple(sorted(dict.fromkeys(problems), key=lambda p: (p.path, p.line)))
-    return Result(folder, chapter, rendered, plots, ledger.words, ledger.holding, ordered)
-
-
-def _linted(rendered: Rendered, ledger: Ledger, folder: Folder) -> list[Problem]:
-    drawn = {f"{name}.svg" for name in ledger.chapter.plots} | {OUTPUT}
-
-    def there(path: str) -> bool:
-        return path in drawn or (folder.path / path).exists()
-
-    try:
-        mistakes = lint(rendered, ledger.chapter.names, files=there)
-    except DeriveError as error:
-        raise BookError(Problem(folder.shown, 0, str(error))) from None
-    return [Problem(ledger.path, line, text) for line, text in mistakes]
+    figures = {**chapter.figures, **ledger.asked}
+    return Result(folder, chapter, rendered, plots, figures, ledger.words, ledger.holding, problems)
 
 
 def _unused(ledger: Ledger, folder: Folder) -> Iterator[Problem]:
@@ -170,39 +95,72 @@ def _stray(chapter: Chapter, folder: Folder) -> Iterator[Problem]:
 # --- all of them
 
 
-def build(root: Path, wanted: Sequence[str] = ()) -> None:
-    """Render the chapters, then write what differs; prints a line for each chapter.
+def render_all(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, Result | BookError]:
+    """The chapters that are wanted, or all, rendered and read by the lint, links among them too; an
+    error for one that cannot be rendered."""
+    outcomes: dict[Folder, Result | BookError] = {}
+    for folder in shelf.picked(wanted):
+        try:
+            outcomes[folder] = render(folder, shelf)
+        except BookError as error:
+            outcomes[folder] = error
+    results = {f: result for f, result in outcomes.items() if isinstance(result, Result)}
+    texts = {folder.path / OUTPUT: result.rendered.text for folder, result in results.items()}
+    there = cache(lambda path: anchors(texts[path] if path in texts else path.read_text("utf-8")))
+    for folder, result in results.items():
+        try:
+            outcomes[folder] = _read(result, texts, there)
+        except BookError as error:
+            outcomes[folder] = error
+    return outcomes
+
+
+def _read(
+    result: Result, texts: Mapping[Path, str], there: Callable[[Path], frozenset[str]]
+) -> Result:
+    """The result with what the lint says of it."""
+    folder, problems = result.folder, list(result.problems)
+    drawn = {name for name, _ in result.plots} | {OUTPUT}
+
+    def unresolved(path: str, fragment: str) -> str:
+        place = Path(os.path.normpath(folder.path / path))
+        place = place / OUTPUT if place.is_dir() else place
+        if place not in texts and path not in drawn and not place.exists():
+            return f"no file {quoted(path)} beside this chapter"
+        if not fragment or place.suffix != ".md" or fragment in there(place):
+            return ""
+        close = nearest(fragment, there(place))
+        hint = f"; did you mean #{close[0]}?" if close else ""
+        return f"no anchor {quoted('#' + fragment)} in {path}{hint}"
+
+    # A function that failed printed nothing; what the lint would say of the hole is no help.
+    mine = folder.named(TEMPLATE)
+    if all(problem.is_drift or problem.path != mine for problem in problems):
+        try:
+            mistakes = lint(result.rendered, result.chapter.names, unresolved)
+        except DeriveError as error:
+            raise BookError(Problem(folder.shown, 0, str(error))) from None
+        problems += [Problem(mine, line, text) for line, text in mistakes]
+    ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.path, p.line))
+    return replace(result, problems=tuple(ordered))
+
+
+def build(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, tuple[str, ...]]:
+    """Render the chapters, then write what differs; for each the names of the files written.
 
     Raises BookError with every problem of every chapter before anything is written, and where a
     file cannot be written; in both cases all files are as they were.
     """
-    known = folders.folders(root, wanted)
-    results, problems = render_all(known)
-    problems += [problem for result in results for problem in result.problems]
-    if problems:
+    outcomes = render_all(shelf, wanted)
+    if problems := [problem for outcome in outcomes.values() for problem in outcome.problems]:
         raise BookError(*sorted(problems, key=lambda p: (p.path, p.line)))
     try:
-        outputs = {result.folder: _outputs(result) for result in results}
+        outputs = {f: _outputs(result) for f, result in outcomes.items()}  # type: ignore[arg-type]
         written = folders.write({p: d for group in outputs.values() for p, d in group.items()})
     except OSError as error:
         text = f"{error.strerror or error}; nothing was changed"
-        raise BookError(Problem(_place(error, root), 0, text)) from None
-    for folder, group in outputs.items():
-        names = [path.name for path in group if path in written]
-        done = f"wrote {', '.join(names)}" if names else "unchanged"
-        print(f"{folder.path.name}: {done}")
-
-
-def render_all(known: Iterable[Folder]) -> tuple[list[Result], list[Problem]]:
-    """The chapters that can be rendered, and the problems of those that cannot."""
-    results: list[Result] = []
-    problems: list[Problem] = []
-    for folder in known:
-        try:
-            results.append(render(folder))
-        except BookError as error:
-            problems += error.problems
-    return results, problems
+        raise BookError(Problem(shelf.named(error), 0, text)) from None
+    return {f: tuple(p.name for p in group if p in written) for f, group in outputs.items()}
 
 
 def _outputs(result: Result) -> dict[Path, bytes]:
@@ -215,67 +173,60 @@ def _outputs(result: Result) -> dict[Path, bytes]:
     return outputs
 
 
-def check(root: Path, wanted: Sequence[str] = ()) -> int:
-    """Print what a build would change, and return 0 for nothing, 1 for drift and 2 for errors.
-
-    Drifted figures, the diff and the command that repairs it go to standard output, all else to
-    standard error. Every chapter is checked; one with an error shows its claims that drifted and no
-    diff, which would have holes, and the command waits for the errors. Nothing is written.
-    """
-    known = folders.folders(root, wanted)
-    results, broken = render_all(known)
-    errors = [str(problem) for problem in broken]
-    stale: list[str] = []
-    diffs: list[str] = []
-    words: list[str] = []
-    for result in results:
-        folder, name = result.folder, result.folder.path.name
-        wrong = [str(problem) for problem in result.problems if not problem.is_drift]
-        errors += wrong
-        claims = [problem.drift() for problem in result.problems if problem.is_drift]
-        lines, changed = ([], []) if wrong else _compared(result)
-        for line in (*claims, *lines):
-            print(line)
-        diffs += changed
-        if claims:
-            words.append(folder.named(TEMPLATE))
-        if claims or lines or changed:
-            stale.append(folder.number)
-        elif not wrong:
-            _say(f"{name}: up to date")
-    for text in diffs:
-        print(text, end="")
-    for text in errors:
-        _say(text)
-    if errors:
-        them = "the error above" if len(errors) == 1 else "the errors above"
-        _say(f"mend {them}, then run: python build.py {' '.join(['--check', *wanted])}")
-    elif stale:
-        numbers = " ".join(stale) if len(stale) < len(known) or wanted else ""
-        first = f"edit {' and '.join(words)}, then " if words else ""
-        print(f"{first}run: python build.py {numbers}".rstrip())
-    return ERROR if errors else DRIFT if stale else DONE
+# --- what a build would change
 
 
-def _compared(result: Result) -> tuple[list[str], list[str]]:
-    """Lines for figures and plots that drifted, and the diff of the text."""
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with a chapter, what a build would change in it, and the diff of its text, none
+    where it has errors: it would have holes. `figures` are the names of those that it prints."""
+
+    folder: Folder
+    errors: tuple[Problem, ...] = ()
+    drifts: tuple[Problem, ...] = ()
+    diff: str = ""
+    figures: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """clean, drifted or broken"""
+        return "broken" if self.errors else "drifted" if self.drifts or self.diff else "clean"
+
+
+def check(shelf: Shelf, wanted: Iterable[str] = ()) -> list[Checked]:
+    """Each chapter against what is written of it. Nothing is written."""
+    return [_checked(folder, outcome) for folder, outcome in render_all(shelf, wanted).items()]
+
+
+def _checked(folder: Folder, outcome: Result | BookError) -> Checked:
+    errors = tuple(problem for problem in outcome.problems if not problem.is_drift)
+    if isinstance(outcome, BookError):
+        return Checked(folder, errors)
+    claims = tuple(problem for problem in outcome.problems if problem.is_drift)
+    changes, text = ((), "") if errors else _compared(outcome)
+    return Checked(folder, errors, (*claims, *changes), text, tuple(outcome.words))
+
+
+def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
+    """The figures and plots that drifted, and the diff of the text."""
     folder = result.folder
     path = folder.named(OUTPUT)
-    lines, changed = [], []
+    changes: list[Problem] = []
+    changed = ""
     old = folders.read(folder.path / OUTPUT)
     if old != result.rendered.text.encode():
         text = (old or b"").decode("utf-8", errors="replace")
         if old is None:
-            lines.append(f"{path}  is missing")
+            changes.append(Problem(path, 0, "is missing"))
         elif "\r" in text and text.replace("\r\n", "\n") == result.rendered.text:
-            lines.append(f"{path}  has CRLF line ends")
-        lines += [problem.drift() for problem in drifted(text, result.rendered, path)]
-        changed.append(diff(text, result.rendered.text, path))
+            changes.append(Problem(path, 0, "has CRLF line ends"))
+        changes += drifted(text, result.rendered, path)
+        changed = diff(text, result.rendered.text, path)
     for name, plot in result.plots:
         drawn = folders.read(folder.path / name)
         if not is_current(plot, drawn):
-            lines.append(f"{folder.named(name)}  {_why(drawn, plot.digest)}")
-    return lines, changed
+            changes.append(Problem(folder.named(name), 0, _why(drawn, plot.digest)))
+    return tuple(changes), changed
 
 
 def _why(drawn: bytes | None, digest: str) -> str:

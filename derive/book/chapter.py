@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 from derive import facts
@@ -25,6 +28,7 @@ from derive.solve.derivation import Step
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 _REQUIRED: Any = object()
+PACKAGE = "derive_chapter_"  # the modules of a chapter, by its number
 INTEGER = integer()
 
 
@@ -41,7 +45,8 @@ class Picture:
 class Chapter:
     """Everything a chapter's template may print, in the order of declaration.
 
-    `names` are those whose digits are no figures: LLaMA-3-70B, v5p, 1F1B. All methods raise
+    `names` are those whose digits are no figures: LLaMA-3-70B, v5p, 1F1B. `files` are TOML files of
+    facts and sources of the chapter's own, by their paths from figures.py. All methods raise
     DeriveError for a name that is malformed or taken, and for a value that cannot be used.
     """
 
@@ -52,11 +57,14 @@ class Chapter:
         *,
         profile: str = facts.DEFAULT_PROFILE,
         names: Iterable[str] = (),
+        files: Iterable[str | PathLike[str]] | str = (),
     ) -> None:
         if not re.fullmatch(r"[0-9]{2}", number):
             raise DeriveError(f"a chapter's number is two digits, found {quoted(number)}")
-        if profile not in facts.profiles():
-            raise unknown("profile", profile, facts.profiles())
+        listed = (files,) if isinstance(files, str) else tuple(files)
+        self.catalogue = facts.with_files(None, [_folder() / file for file in listed])
+        if profile not in self.catalogue.profiles:
+            raise unknown("profile", profile, self.catalogue.profiles)
         self.number, self.title, self.profile = number, checked(title), profile
         self.names = _names(names)
         self.chips: list[facts.Chip] = []
@@ -71,13 +79,13 @@ class Chapter:
 
     def chip(self, name: str, override: Mapping[str, str | Quantity] | None = None) -> facts.Chip:
         """The chip under the chapter's profile; what it overrides is printed by `overrides()`."""
-        chip = facts.chip(name, profile=self.profile, override=override)
+        chip = facts.chip(name, profile=self.profile, override=override, catalogue=self.catalogue)
         self.chips.append(chip)
         return chip
 
     def model(self, name: str) -> facts.Model:
         """The model of that name."""
-        model = facts.model(name)
+        model = facts.model(name, catalogue=self.catalogue)
         self.models.append(model)
         return model
 
@@ -97,7 +105,7 @@ class Chapter:
         if not isinstance(rule, Rounding):
             raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
         value = quantity_of(quantity, name)
-        figure = Figure(name, "shown", value, rule, unit=unit, cite=_cited(cite))
+        figure = Figure(name, "shown", value, rule, unit=unit, cite=self._cited(cite))
         figure.text()
         self._add(self.figures, "figure", name, figure)
         return value
@@ -109,7 +117,7 @@ class Chapter:
         if rule not in CLAIM_RULES:
             raise unknown("claim rule", str(rule), CLAIM_RULES)
         value = quantity_of(quantity, name)
-        figure = Figure(name, "claim", value, check=rule, cite=_cited(cite))
+        figure = Figure(name, "claim", value, check=rule, cite=self._cited(cite))
         self._add(self.figures, "figure", name, figure)
         return value
 
@@ -129,7 +137,7 @@ class Chapter:
 
         Either left, relation and right, or `holds` with a text that says why (`because`).
         """
-        keys = _cited(cite)
+        keys = self._cited(cite)
         if holds is not None:
             if left is not _REQUIRED or not because or not isinstance(holds, bool):
                 raise DeriveError(f"{name}: holds= takes True or False, and because= with it")
@@ -145,7 +153,9 @@ class Chapter:
     def given(self, name: str, quantity: object, cite: Iterable[str] = ()) -> Quantity:
         """An input that the author states, and its quantity; the template's words must equal it."""
         value = quantity_of(quantity, name)
-        self._add(self.figures, "figure", name, Figure(name, "given", value, cite=_cited(cite)))
+        self._add(
+            self.figures, "figure", name, Figure(name, "given", value, cite=self._cited(cite))
+        )
         return value
 
     def holds(self, *statements: tuple[str, object, str]) -> None:
@@ -197,12 +207,26 @@ class Chapter:
         texts = (checked(text) for text in (printed, reason, place))
         self.errata.append(Erratum(figure, *texts))
 
+    def _cited(self, keys: Iterable[str]) -> tuple[str, ...]:
+        listed = (keys,) if isinstance(keys, str) else tuple(keys)
+        for key in listed:
+            facts.source(key, self.catalogue)
+        return listed
+
     def _add(self, where: dict[str, Any], kind: str, name: str, declared: object) -> None:
         if not _NAME.fullmatch(name):
             raise DeriveError(f"a {kind}'s name is words joined by dashes, found {quoted(name)}")
         if name in where:
             raise DeriveError(f"{kind} {name} is declared already")
         where[name] = declared
+
+
+def _folder() -> Path:
+    """The folder of the figures.py that is being run; that of the process outside of one."""
+    for frame, _ in walk_stack(None):
+        if str(frame.f_globals.get("__package__")).startswith(PACKAGE):
+            return Path(frame.f_code.co_filename).parent
+    return Path()
 
 
 def _agrees(figure: Figure, printed: str) -> bool:
@@ -212,13 +236,6 @@ def _agrees(figure: Figure, printed: str) -> bool:
         return holds(figure.check or "round", printed, figure.quantity.value)
     except DeriveError:
         return False  # words without a number are compared by the reader
-
-
-def _cited(keys: Iterable[str]) -> tuple[str, ...]:
-    listed = (keys,) if isinstance(keys, str) else tuple(keys)
-    for key in listed:
-        facts.source(key)
-    return listed
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:

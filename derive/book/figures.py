@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import sympy as sp
 
@@ -20,6 +20,7 @@ RELATIONS = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
+Kind: TypeAlias = Literal["shown", "claim", "require", "given"]
 _SIDES = {"": "", "<=": "floor", ">=": "ceil"}
 
 
@@ -77,7 +78,7 @@ class Figure:
     """
 
     name: str
-    kind: Literal["shown", "claim", "require", "given"]
+    kind: Kind
     quantity: Quantity | None
     rule: Rounding | None = None
     check: str = ""

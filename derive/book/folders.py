@@ -9,19 +9,24 @@ import stat
 import sys
 import tempfile
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import walk_tb
+from typing import TypeAlias
 
-from derive.book.chapter import Chapter
+from derive.book.chapter import PACKAGE, Chapter
 from derive.book.problems import BookError, Problem
+from derive.facts import Catalogue
 from derive.notation.errors import DeriveError, UnknownName, quoted
+from derive.notation.quantity import Quantity
 
 TEMPLATE, FIGURES, OUTPUT = "chapter.md.j2", "figures.py", "README.md"
+SCRIPT = "build.py"
+Answer: TypeAlias = Callable[[str, Catalogue], Quantity]  # to a question as it is typed
 _CHAPTER = re.compile(r"[0-9]{2}-[^/]+")
 
 
@@ -41,34 +46,83 @@ class Folder:
         return f"{self.shown}/{file}"
 
 
-def folders(root: Path, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
-    """The chapters under `root`/chapters in order: all, or those wanted by number or folder name.
+class Shelf:
+    """The chapters in the folder `place`, in order: `figures.py` of each is run once, when it is
+    first asked for. `command` is what builds them.
 
-    Raises UnknownName for a chapter that is not there, DeriveError where there are none at all or
-    two have one number.
+    Raises DeriveError where there are none at all or two have one number.
     """
-    place = root / "chapters"
+
+    def __init__(self, place: Path, answer: Answer | None = None) -> None:
+        self.place, self.answer = place, answer
+        self.folders = folders(place)
+        self._declared: dict[Folder, Chapter | BookError] = {}
+
+    @property
+    def command(self) -> str:
+        """What is typed to build: the script beside the chapters, where there is one."""
+        if (self.place.parent / SCRIPT).is_file():
+            return f"python {SCRIPT}"
+        return f"derive build --chapters {called(self.place)}"
+
+    def picked(self, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
+        """All chapters, or those wanted by number or folder name; raises UnknownName for one that
+        is not there."""
+        chosen = []
+        for name in wanted:
+            key = name.rstrip("/").rpartition("/")[2]
+            key = key.zfill(2) if key.isdigit() else key
+            match = [f for f in self.folders if key in (f.number, f.path.name)]
+            if not match:
+                listed = ", ".join(folder.path.name for folder in self.folders)
+                raise UnknownName(f"unknown chapter {quoted(name)}; known: {listed}")
+            chosen += match
+        return tuple(f for f in self.folders if not chosen or f in chosen)
+
+    def chapter(self, folder: Folder) -> Chapter:
+        """What a chapter declares; raises BookError as `chapter` does."""
+        if folder not in self._declared:
+            try:
+                self._declared[folder] = chapter(folder)
+            except BookError as error:
+                self._declared[folder] = error
+        declared = self._declared[folder]
+        if isinstance(declared, BookError):
+            raise declared
+        return declared
+
+    def named(self, error: OSError) -> str:
+        """How messages call the file, or for one of ours the folder, that the system refused."""
+        path = Path(str(error.filename or "the output"))
+        path = path.parent if path.suffix == ".tmp" else path
+        with contextlib.suppress(ValueError):
+            return f"{called(self.place)}/{path.relative_to(self.place).as_posix()}"
+        return path.as_posix()
+
+
+def folders(place: Path) -> tuple[Folder, ...]:
+    """The chapters in the folder `place` in order; raises DeriveError as `Shelf` does."""
     try:
         paths = sorted(p for p in place.iterdir() if p.is_dir() and _CHAPTER.fullmatch(p.name))
     except OSError as error:
         raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
-    known = [Folder(path, f"chapters/{path.name}") for path in paths]
+    known = tuple(Folder(path, f"{called(place)}/{path.name}") for path in paths)
     if not known:
-        raise DeriveError("no chapters: expected folders such as chapters/06-name")
+        raise DeriveError(f"no chapters: expected folders such as {called(place)}/06-name")
     numbers = [folder.number for folder in known]
     for number in numbers:
         if numbers.count(number) > 1:
             raise DeriveError(f"two chapters are numbered {number}")
-    picked = []
-    for name in wanted:
-        key = name.rstrip("/").rpartition("/")[2]
-        key = key.zfill(2) if key.isdigit() else key
-        match = [f for f in known if key in (f.number, f.path.name)]
-        if not match:
-            listed = ", ".join(folder.path.name for folder in known)
-            raise UnknownName(f"unknown chapter {quoted(name)}; known: {listed}")
-        picked += match
-    return tuple(f for f in known if not picked or f in picked)
+    return known
+
+
+def called(place: Path) -> str:
+    """How messages call a folder of chapters: from where the reader is, if it lies below; else by
+    its own name."""
+    try:
+        return place.relative_to(Path.cwd()).as_posix()
+    except (OSError, ValueError):
+        return place.name
 
 
 def chapter(folder: Folder) -> Chapter:
@@ -113,7 +167,7 @@ class _ChapterFinder(MetaPathFinder):
 
 def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
     """Run figures.py as a package of the chapter's own, so that it can be in several files."""
-    package = f"derive_chapter_{path.parent.name[:2]}"
+    package = f"{PACKAGE}{path.parent.name[:2]}"
     finder = _ChapterFinder(package, path.parent)
     spec = spec_from_file_location(
         package,

@@ -23,19 +23,22 @@ SUPPORTING = frozenset({"cite", "derived"})
 SUPPORTED = frozenset({"show", "claim"})
 _PRINTED = SUPPORTED | {"require", "given", "cell", "ref", "cite", "formula", "derivation", "block"}
 _WHOLE = frozenset({"condition", "derivation", "table", "block"})
-There: TypeAlias = Callable[[str], bool]  # whether a file that a link names is there
+Unresolved: TypeAlias = Callable[[str, str], str]  # what is wrong with a path and its anchor
 _NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
 _TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
 _ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
+_UNDEFINED = re.compile(r"\[[^\[\]]+\]\[[^\[\]]*\]")
+_NOTE = re.compile(r"\[\^[^\s\]]+\]:?")
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
 
 
 def lint(
-    rendered: Rendered, names: Sequence[str], files: There | None = None
+    rendered: Rendered, names: Sequence[str], unresolved: Unresolved | None = None
 ) -> list[tuple[int, str]]:
     """Template line and text of everything wrong with a rendered chapter, in the order of lines.
 
-    `names` hold digits that are no figures; `files(path)` says whether a relative link resolves.
+    `names` hold digits that are no figures; `unresolved(path, anchor)` says what is wrong with a
+    relative link, "" for nothing.
     Raises DeriveError where markdown-it is not installed.
     """
     text = _digits_hidden(rendered)
@@ -47,7 +50,7 @@ def lint(
     mistakes = [
         *_prose(tokens, names, lines),
         *_supported(tokens, rendered, starts),
-        *_links(tokens, files),
+        *_links(tokens, unresolved),
         *_structure(tokens, lines),
         *_math(tokens),
         *_whole(rendered, starts),
@@ -143,6 +146,7 @@ def _digits(
 ) -> Iterator[Mistake]:
     if names is not None:
         text = names.sub(lambda name: _NOTHING + _lines_of(name[0]), text)
+    text = _NOTE.sub(_NOTHING, text)  # the number of a footnote
     for word in re.finditer(r"\S+", text):
         typed = word[0].strip(f"{_NOTHING}.,;:!?()[]\"'*_")
         if not any(unicodedata.category(c) in ("Nd", "No", "Nl") for c in typed):
@@ -181,34 +185,46 @@ def _supported(
 # --- links
 
 
-def _links(tokens: Sequence[Any], files: There | None) -> Iterator[Mistake]:
-    inline = [(token, child) for token in tokens for child in token.children or ()]
-    html = [token.content for token in tokens if token.type == "html_block"]
-    html += [child.content for _, child in inline if child.type == "html_inline"]
-    anchors = {*_slugs(tokens), *(revealed(a) for text in html for a in _ANCHOR.findall(text))}
-    for token, child in inline:
-        target = child.attrs.get({"link_open": "href", "image": "src"}.get(child.type))
-        if target is not None:
-            problem = _unresolved(revealed(unquote(str(target))), anchors, files)
-            if problem:
-                yield Mistake(token.map[0], problem)
+def anchors(text: str) -> frozenset[str]:
+    """What a link can point at in a Markdown text: its headings, and the ids of its HTML."""
+    return frozenset(_anchors(_markdown().parse(text)))
 
 
-def _unresolved(target: str, anchors: Set[str], files: There | None) -> str:
+def _anchors(tokens: Sequence[Any]) -> Iterator[str]:
+    yield from _slugs(tokens)
+    for token in tokens:
+        for one in (token, *(token.children or ())):
+            if one.type in ("html_block", "html_inline"):
+                yield from map(revealed, _ANCHOR.findall(one.content))
+
+
+def _links(tokens: Sequence[Any], unresolved: Unresolved | None) -> Iterator[Mistake]:
+    here = frozenset(_anchors(tokens))
+    for token in tokens:
+        for child in token.children or ():
+            target = child.attrs.get({"link_open": "href", "image": "src"}.get(child.type))
+            if target is not None:
+                problem = _unresolved(revealed(unquote(str(target))), here, unresolved)
+                if problem:
+                    yield Mistake(token.map[0], problem)
+            for undefined in _UNDEFINED.findall(child.content if child.type == "text" else ""):
+                told = f"the link {quoted(revealed(undefined))} has no definition, [...]: address"
+                yield Mistake(token.map[0], told, revealed(undefined))
+
+
+def _unresolved(target: str, here: Set[str], unresolved: Unresolved | None) -> str:
     if target.startswith("#"):
-        if target[1:] in anchors:
+        if target[1:] in here:
             return ""
-        close = nearest(target[1:], anchors)
+        close = nearest(target[1:], here)
         hint = f"; did you mean #{close[0]}?" if close else ""
         return f"no anchor {quoted(target)} in this chapter{hint}"
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:|//", target):
         return ""
-    path = target.partition("#")[0]
+    path, _, anchor = target.partition("#")
     if not path:
         return "a link without a target"
-    if files is not None and not files(path):
-        return f"no file {quoted(path)} beside this chapter"
-    return ""
+    return unresolved(path, anchor) if unresolved is not None else ""
 
 
 def _slugs(tokens: Sequence[Any]) -> Iterator[str]:

@@ -41,7 +41,10 @@ class Problem:
         return f"{place}: {self.text}"
 
     def drift(self) -> str:
-        """The line of the drift report: place, figure, what is printed and what is derived."""
+        """The line of the drift report: place, figure, what is printed and what is derived; or what
+        is wrong with the file as a whole."""
+        if not self.is_drift:
+            return f"{self.path}  {self.text}"
         place = f"{self.path}:{self.line}  {self.figure}"
         return f"{place}  printed {self.printed}  derived {self.derived}"
 

@@ -6,14 +6,17 @@ Each verifies on the spot, and says where in the template it was used when somet
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from derive import facts
 from derive.book import blocks, tables
+from derive.book.blocks import Formula
 from derive.book.chapter import Chapter
-from derive.book.figures import Figure
+from derive.book.figures import Figure, Kind
+from derive.book.folders import OUTPUT, Folder, Shelf
 from derive.book.marks import Mark, checked, from_line, marked
 from derive.book.problems import Problem
 from derive.book.template import current_line
@@ -29,17 +32,20 @@ _CALLS = {"shown": "show", "claim": "claim", "require": "require", "given": "giv
 
 @dataclass
 class Ledger:
-    """The notes of one rendering of `chapter` from the template at `path`; `used` is what declared
-    things it prints, each by kind and name."""
+    """The notes of one rendering of `chapter` from the template at `path`: `used` is what declared
+    things it prints, each by kind and name, `asked` the answers to its questions by name."""
 
     chapter: Chapter
     path: str
+    shelf: Shelf
     marks: list[Mark] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     used: set[tuple[str, str]] = field(default_factory=set)
     words: dict[str, str] = field(default_factory=dict)
     holding: dict[str, bool] = field(default_factory=dict)
     cited: dict[str, None] = field(default_factory=dict)
+    conditions: list[Formula] = field(default_factory=list)
+    asked: dict[str, Figure] = field(default_factory=dict)
 
     def mark(self, kind: str, name: str, text: str, line: int, ending: str = "") -> str:
         """`text` with the mark of what printed it."""
@@ -105,7 +111,8 @@ class Prose:
             "errata": lambda: blocks.errata(chapter.errata, chapter.figures, ledger.words),
             "notation": lambda: blocks.notation(raw),
             "sources": lambda: blocks.sources(
-                {*ledger.cited, *(key for f in chapter.figures.values() for key in f.cite)}
+                {*ledger.cited, *(key for f in chapter.figures.values() for key in f.cite)},
+                chapter.catalogue,
             ),
         }
         for name, block in late.items():
@@ -139,15 +146,16 @@ class Prose:
     # --- figures
 
     def show(self, name: str, unit: bool = True, *, line: int) -> str:
-        """A shown figure by its rule, with its unit or without."""
+        """A shown figure by its rule, with its unit or without; of another chapter as "06.NAME"; or
+        the answer to a question such as "ask fsdp B/X --chip tpu-v5p"."""
         figure = self._figure(name, "shown")
         text, ending = figure.text(unit=unit)
-        self.ledger.used.add(("figure", name))
-        self.ledger.words.setdefault(name, text)
-        return self.ledger.mark("show", name, text, line, ending)
+        self.ledger.words.setdefault(figure.name, text)
+        return self.ledger.mark("show", figure.name, text, line, ending)
 
     def claim(self, name: str, words: str, *, line: int) -> str:
-        """The author's words, where they are true of the figure."""
+        """The author's words, where they are true of the figure; of another chapter as "06.NAME";
+        or of the answer to a question such as "value C/W --chip tpu-v5p"."""
         return self.ledger.say(self._figure(name, "claim"), words, line)
 
     def require(self, name: str, words: str, *, line: int) -> str:
@@ -158,15 +166,45 @@ class Prose:
         """The author's words for an input, where they equal it."""
         return self.ledger.say(self._figure(name, "given"), words, line)
 
-    def _figure(self, name: str, kind: str) -> Figure:
-        figure = _find("figure", name, self.chapter.figures)
+    def _figure(self, name: str, kind: Kind) -> Figure:
+        """The figure of that name, or one for the answer to a question, to be printed as `kind`."""
+        if " " in name.strip():
+            return self._asked(name, kind)
+        _, chapter, own = self._whose(name)
+        figure = _find("figure", own, chapter.figures)
+        if chapter is not self.chapter:  # its number, in words of this chapter
+            number = figure.quantity
+            if number is not None and kind in ("shown", "claim"):
+                rule, check = figure.rule or number.rounding(), figure.check or "round"
+                return replace(figure, name=name, kind=kind, rule=rule, check=check)
+            figure = replace(figure, name=name)
+        self.ledger.used.add(("figure", figure.name))
         if figure.kind != kind:
-            self.ledger.used.add(("figure", name))
             raise DeriveError(
                 f"{name} is declared as {figure.kind}: write {_CALLS[figure.kind]}(...), "
                 f"not {_CALLS[kind]}(...)"
             )
         return figure
+
+    def _asked(self, question: str, kind: Kind) -> Figure:
+        if kind not in ("shown", "claim"):
+            raise DeriveError(f"a question is shown or claimed: {quoted(question)}")
+        if self.ledger.shelf.answer is None:
+            raise DeriveError(f"nothing here answers a question: {quoted(question)}")
+        quantity = self.ledger.shelf.answer(question, self.chapter.catalogue)
+        name = f"question {len(self.ledger.asked) + 1}"
+        figure = Figure(name, kind, quantity, quantity.rounding(), "round")
+        self.ledger.asked[name] = figure
+        return figure
+
+    def _whose(self, name: str) -> tuple[Folder | None, Chapter, str]:
+        """The chapter that a name such as "06.mixed" is of, its folder where it is another one, and
+        the name that it has there."""
+        number, dot, own = name.partition(".")
+        if not dot or not re.fullmatch(r"[0-9]{2}", number) or number == self.chapter.number:
+            return None, self.chapter, own if number == self.chapter.number and dot else name
+        (folder,) = self.ledger.shelf.picked([number])
+        return folder, self.ledger.shelf.chapter(folder), own
 
     # --- formulas and blocks
 
@@ -177,13 +215,20 @@ class Prose:
         if ("condition", name) in self.ledger.used:
             raise DeriveError(f"condition {name} is printed twice; refer to it by ref({name!r})")
         self.ledger.used.add(("condition", name))
+        late = [c for c in self.ledger.conditions if c.place > formula.place]
+        self.ledger.conditions.append(formula)
+        if late:
+            told = f"({formula.number}) after ({late[0].number}); declare them in figures.py in the"
+            raise DeriveError(f"condition {name} is printed as {told} order of the text")
         above, label = blocks.condition(formula)
         return self.ledger.mark("condition", name, above, line) + f"{label} {reading.strip()}"
 
     def ref(self, name: str, *, line: int) -> str:
-        """A link to a condition by its number."""
-        formula = _find("condition", name, self.chapter.conditions)
-        text = f"[{formula.number}](#{formula.anchor})"
+        """A link to a condition by its number; of another chapter as "06.NAME"."""
+        folder, chapter, own = self._whose(name)
+        formula = _find("condition", own, chapter.conditions)
+        path = "" if folder is None else f"../{folder.path.name}/{OUTPUT}"
+        text = f"[{formula.number}]({path}#{formula.anchor})"
         return self.ledger.mark("ref", name, text, line)
 
     def derivation(self, name: str, *, line: int) -> str:
@@ -213,7 +258,7 @@ class Prose:
 
     def cite(self, key: str, where: str = "", *, line: int) -> str:
         """A citation: a link to the list of sources, with a place in the source."""
-        facts.source(key)
+        facts.source(key, self.chapter.catalogue)
         self.ledger.cited.setdefault(key)
         place = f", {checked(where)}" if where else ""
         return self.ledger.mark("cite", key, f"[[{key}](#{blocks.anchor(key)}){place}]", line)

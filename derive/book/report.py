@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure
-from derive.book.folders import folders
+from derive.book.folders import Shelf
 from derive.book.problems import BookError
 from derive.facts.catalogue import cited, tree
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
@@ -16,23 +15,25 @@ from derive.notation.quantity import Quantity
 from derive.notation.text import aligned
 
 
-def figures(root: Path) -> list[dict[str, Any]]:
+def figures(shelf: Shelf) -> list[dict[str, Any]]:
     """Every figure of the book, in order, ready for JSON.
 
     Values are numbers, integers where they are whole. `printed` is what the chapter prints: the
     author's first words for a claim, requirement or given. `inputs` are the inputs of the formula,
     or the figure itself where it has none. Raises BookError for a chapter that cannot be rendered.
     """
-    results, problems = render_all(folders(root))
-    problems += [p for result in results for p in result.problems if not p.is_drift]
-    if problems:
+    outcomes = render_all(shelf).values()
+    if problems := [p for outcome in outcomes for p in outcome.problems if not p.is_drift]:
         raise BookError(*problems)
     return [
-        _record(result, figure) for result in results for figure in result.chapter.figures.values()
+        _record(result, figure)
+        for result in outcomes
+        if isinstance(result, Result)
+        for figure in result.figures.values()
     ]
 
 
-def listing(root: Path) -> str:
+def listing(shelf: Shelf) -> str:
     """Every figure of the book as text: name, kind, what is printed and whether it holds."""
     rows = [
         (
@@ -40,7 +41,7 @@ def listing(root: Path) -> str:
             f"{r['kind']:<7}",
             r["printed"] + ("" if r["holds"] else "  DOES NOT HOLD"),
         )
-        for r in figures(root)
+        for r in figures(shelf)
     ]
     return "\n".join(aligned(rows))
 
@@ -70,7 +71,7 @@ def _record(result: Result, figure: Figure) -> dict[str, Any]:
     }
 
 
-def why(root: Path, name: str) -> str:
+def why(shelf: Shelf, name: str) -> str:
     """The tree of "06.alpha-v5p": its formula, the formulas of its inputs, and so on down to
     readings with their sources, which are listed below.
 
@@ -79,9 +80,9 @@ def why(root: Path, name: str) -> str:
     number, dot, wanted = name.partition(".")
     if not dot or not number.isdigit():
         raise DeriveError(f"expected CHAPTER.FIGURE, such as 06.alpha-v5p, found {quoted(name)}")
-    (folder,) = folders(root, [number])
-    result = render(folder)
-    known = result.chapter.figures
+    (folder,) = shelf.picked([number])
+    result = render(folder, shelf)
+    known = result.figures
     if wanted not in known:
         close = [f"{folder.number}.{match}" for match in nearest(wanted, known)]
         raise unknown("figure", name, close or [f"{folder.number}.{key}" for key in known])
@@ -89,7 +90,7 @@ def why(root: Path, name: str) -> str:
     lines = [_headline(result, figure)]
     for side in _sides(figure):
         lines += tree(side)
-    return "\n".join([*lines, *cited(_sides(figure), figure.cite)])
+    return "\n".join([*lines, *cited(_sides(figure), figure.cite, result.chapter.catalogue)])
 
 
 def _headline(result: Result, figure: Figure) -> str:

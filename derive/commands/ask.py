@@ -95,15 +95,25 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
     return Asked(subject, expr, under, givers_of(options), values, options.json)
 
 
+def number(options: Namespace) -> Quantity:
+    """The strictest bound or the optimum that is asked for, with its tree. Raises DeriveError where
+    values are missing, and where bounds face both ways."""
+    subject = subject_of(options.strategy, options)
+    _check_options(subject, options)
+    asked = _read(subject, options)
+    if options.best:
+        return _optimum(asked).on(*asked.givers, **asked.values).quantity
+    try:
+        general = _general(asked)
+    except NotClosedForm as error:
+        return _numerically(asked, error).quantity
+    return general.on(*asked.givers, **asked.values).quantity
+
+
 # The three answers.
 def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     try:
-        # First over the links that the chip has, so that a refusal speaks of those.
-        what = question(asked.expr)
-        fixed = axes_held(asked.subject, what, (), asked.values)
-        under = suited(asked.subject, what, asked.assumptions, asked.givers, asked.values)
-        threshold(asked.subject, asked.expr, under, fixed=fixed)
-        general = threshold(asked.subject, asked.expr, asked.assumptions, fixed=fixed)
+        general = _general(asked)
         closed = general.suited(*asked.givers, **asked.values)
     except NotClosedForm as error:
         return _numerical(asked, error)
@@ -163,6 +173,16 @@ def _bounds(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]
     return data, lines + _number_lines(asked, closed, answer, missing)
 
 
+def _general(asked: Asked) -> Threshold:
+    """The threshold on any network; raises NotClosedForm for that on the chip's."""
+    # First over the links that the chip has, so that a refusal speaks of those.
+    what = question(asked.expr)
+    fixed = axes_held(asked.subject, what, (), asked.values)
+    under = suited(asked.subject, what, asked.assumptions, asked.givers, asked.values)
+    threshold(asked.subject, asked.expr, under, fixed=fixed)
+    return threshold(asked.subject, asked.expr, asked.assumptions, fixed=fixed)
+
+
 def _number_lines(
     asked: Asked, closed: Bounded, answer: Answer | None, missing: Sequence[sp.Symbol]
 ) -> list[str]:
@@ -209,7 +229,7 @@ def _one_side(bounds: list[dict[str, Any]]) -> dict[str, Any] | None:
     return (max if directions == {">="} else min)(valued, key=lambda b: b["value"])
 
 
-def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
+def _optimum(asked: Asked) -> Optimum:
     symbol = asked.expr
     if not isinstance(symbol, sp.Symbol):
         raise DeriveError(f"--best asks for a mesh axis such as X, found {tex.text(symbol)}")
@@ -221,7 +241,11 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
         one = symbol if symbol in held else held[0]
         raise DeriveError(f"--best chooses the mesh at N chips; leave out --set {one}")
     best = optimum(asked.subject, symbol, asked.assumptions, fixed=held)
-    best = best.suited(*asked.givers, **asked.values)
+    return best.suited(*asked.givers, **asked.values)
+
+
+def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
+    best = _optimum(asked)
     try:
         steps = _steps_to_split(best) if options.steps or options.json else []
     except NotClosedForm:  # of the largest slice, which the split itself does not need
@@ -238,7 +262,7 @@ def _best(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
         closed_form=tex.text(best.at),
         value=answer.quantity.plain if answer else None,
         exact=str(answer.value) if answer else None,
-        unit=str(v.unit_of_symbol(symbol)),
+        unit=str(best.question.unit),
         missing=[symbol.name for symbol in missing],
         steps=steps,
         passes=list(best.passes),
@@ -256,9 +280,9 @@ def _steps_to_split(best: Optimum) -> list[Step]:
     return every[: ends[0]] if ends else []
 
 
-def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list[str]]:
+def _numerically(asked: Asked, error: NotClosedForm) -> Answer:
     try:
-        answer = numerical(
+        return numerical(
             asked.subject,
             asked.expr,
             *asked.givers,
@@ -271,6 +295,10 @@ def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list
         if isinstance(asked.subject, Limit):
             raise error from None
         raise NotClosedForm(f"{error}; for a numerical answer: {missing}") from None
+
+
+def _numerical(asked: Asked, error: NotClosedForm) -> tuple[dict[str, Any], list[str]]:
+    answer = _numerically(asked, error)
     side = answer.sides[0]
     data = _data(
         asked,

@@ -41,8 +41,9 @@ def path_of(text: str, what: str) -> Path:
 
 
 def catalogue_of(options: Namespace) -> Catalogue:
-    """The shipped facts and the user's own; refuses an unknown profile, used or not."""
-    known = shipped()
+    """The shipped facts, or those of a chapter, and the user's own; refuses an unknown profile,
+    used or not."""
+    known: Catalogue = getattr(options, "catalogue", None) or shipped()
     for name in options.facts or ():
         known = load_file(path_of(name, "--facts"), onto=known)
     if options.profile not in known.profiles:

@@ -19,10 +19,14 @@ _ASCII = str.maketrans({
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
 
 
-def write(text: str) -> None:
-    """Print text; spaces are plain, so that what is seen can be searched for and copied."""
+def write(text: str, *, verbatim: bool = False) -> None:
+    """Print text; spaces are plain, so that what is seen can be searched for and copied, but in
+    text that is `verbatim`: a diff must apply."""
     out = _stream(sys.stdout)
-    print(encodable(text, out), file=out)
+    if verbatim and _fits(text, out):
+        print(text, file=out)
+    else:
+        print(encodable(text, out), file=out)
 
 
 def write_json(data: Any) -> None:

@@ -112,6 +112,9 @@ def parser() -> ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND")
     _ask(_command(commands, "ask", "a closed form, its derivation and its value"))
     _layer(_command(commands, "layer", "FLOPs, moves and saved tensors of any block and layout"))
+    value = _command(commands, "value", "an expression of symbols, its number and where it is from")
+    value.add_argument("expression", metavar="EXPRESSION", help="such as C/W or alpha**2/F")
+    _given(value)
     _plan(_command(commands, "plan", "the ranked plans of a model on so many cards"))
     _mesh(_command(commands, "mesh", "groups of a device mesh and coordinates of a rank"))
     facts = _command(commands, "facts", "chips and models, their readings and sources")
@@ -119,6 +122,11 @@ def parser() -> ArgumentParser:
     _facts(facts, "whose readings are in use", "scaling-book")
     _json(facts)
     _json(_command(commands, "symbols", "every symbol, its unit and gloss", "facts", "symbols"))
+    build = _command(commands, "build", "the chapters rendered, or checked")
+    build.add_argument("chapter", nargs="*", metavar="NN", help="a chapter's number; all without")
+    build.add_argument("--check", action="store_true", help="write nothing; exit 1 for drift")
+    _once(build, "--chapters", metavar="FOLDER", help="the folder of chapters")
+    _json(build)
     figures = _command(commands, "figures", "every figure of the book", "book", "figures")
     _once(figures, "--chapters", metavar="FOLDER", help="the folder of chapters")
     _json(figures)
@@ -198,13 +206,20 @@ def _layer(layer: ArgumentParser) -> None:
     _values(layer)
 
 
-def _values(one: ArgumentParser) -> None:
-    """What `ask` and `layer` take."""
+def _given(one: ArgumentParser) -> None:
+    """What gives values to symbols."""
     _once(one, "--chip", metavar="CHIP", help="such as tpu-v5p")
     _once(one, "--model", metavar="MODEL", help="such as llama-3-70b")
     told = "a symbol's value, with a unit or not"
     one.add_argument("--set", metavar="NAME=VALUE", action="append", help=told)
     _facts(one, "whose readings of the facts", "scaling-book")
+    _once(one, "--precision", help="bf16 (default), fp8, int8, fp4, fp32 or any")
+    _json(one)
+
+
+def _values(one: ArgumentParser) -> None:
+    """What `ask` and `layer` take."""
+    _given(one)
     _chosen(one, "--keep", KEEPS, "gathered tensors kept for the backward pass: ")
     one.add_argument("--gated", action="store_const", const=True, help="three matrices per layer")
     told = 'how a block is spread: "B:X D:X", dimension:axis, limited as in "D:dp(weights)"'
@@ -213,9 +228,7 @@ def _values(one: ArgumentParser) -> None:
     _once(one, "--parameters", metavar="NAMES", help=told)
     told = "what the moves run over: chip (default), torus, node, two-level or egress"
     _once(one, "--network", help=told)
-    _once(one, "--precision", help="bf16 (default), fp8, int8, fp4, fp32 or any")
     _once(one, "--gradients", help="precision of the weight gradients")
-    _json(one)
 
 
 def _plan(plan: ArgumentParser) -> None:

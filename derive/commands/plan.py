@@ -19,6 +19,7 @@ from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model
 from derive.facts.catalogue import cited, tree
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
+from derive.notation.quantity import Quantity
 from derive.notation.read import quantity
 from derive.notation.units import sequence
 from derive.plan import notebook, report
@@ -76,6 +77,14 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
 def why(options: Namespace) -> str:
     """The tree of "plan.RANK.NAME", a number of a ranked plan, down to its sources. Raises
     DeriveError and UnknownName."""
+    plan, known, number = wanted(options)
+    lines = [f"{options.figure}  {plan}", *tree(number), *cited([number], catalogue=known)]
+    return "\n".join(lines)
+
+
+def wanted(options: Namespace) -> tuple[Plan, Catalogue, Quantity]:
+    """The plan that "plan.RANK.NAME" is of, the facts it rests on, and the number. Raises
+    DeriveError and UnknownName."""
     figure = options.figure
     _, rank, name = [*figure.split(".", 2), "", ""][:3]
     if not name or not rank.isascii() or not rank.isdigit() or len(rank) > 18:
@@ -92,9 +101,7 @@ def why(options: Namespace) -> str:
         told = f"expected a rank from 1 to {ranking.fit:,}" if ranking.fit else "nothing fits"
         raise DeriveError(f"{figure}: {told}, found {rank}")
     plan = ranking.plan(int(rank))
-    wanted = plan.quantity(name)
-    lines = [f"{figure}  {plan}", *tree(wanted), *cited([wanted], catalogue=known)]
-    return "\n".join(lines)
+    return plan, known, plan.quantity(name)
 
 
 def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
@@ -102,7 +109,7 @@ def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
     assumptions = step_assumptions("default" if options.assume is None else options.assume)
     own = assumptions.profile or DEFAULT_PROFILE
     profile = own if options.profile is None else options.profile
-    known = catalogue_of(Namespace(facts=options.facts, profile=profile))
+    known = catalogue_of(Namespace(**{**vars(options), "profile": profile}))
     values = set_values(options.set)
     for symbol in values:
         if symbol in OPTIONS:

@@ -18,6 +18,7 @@ from derive.facts.catalogue import (
     shipped,
     source,
     sources,
+    with_files,
 )
 from derive.facts.chips import Chip, Override
 from derive.facts.models import Model
@@ -26,4 +27,5 @@ from derive.facts.readings import Fact, Reading, Source
 __all__ = [
     "DEFAULT_PROFILE", "Catalogue", "Chip", "Fact", "Model", "Override", "Reading", "Source",
     "chip", "chips", "load_file", "model", "models", "profiles", "shipped", "source", "sources",
+    "with_files",
 ]  # fmt: skip

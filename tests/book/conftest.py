@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from derive.book.build import main
+from derive import cli
+from derive.book.folders import Shelf
 
 # Random tests draw the same examples on every run, and no slow machine fails them.
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -31,6 +32,12 @@ class Book:
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.root, self.capsys = root, capsys
+        (root / "build.py").touch()  # so that messages name the script
+        (root / "chapters").mkdir()
+
+    @property
+    def shelf(self) -> Shelf:
+        return Shelf(self.root / "chapters")
 
     def folder(self, name: str = "06-mesh") -> Path:
         return self.root / "chapters" / name
@@ -46,7 +53,7 @@ class Book:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         self.capsys.readouterr()
-        code = main(arguments, self.root)
+        code = cli.main(["build", "--chapters", str(self.root / "chapters"), *arguments])
         out, err = self.capsys.readouterr()
         return code, out, err
 

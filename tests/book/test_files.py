@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from derive.book import build as build_module
 from derive.book import folders
+from derive.commands import build as build_module
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = """
@@ -172,11 +172,12 @@ def run(code, *arguments, seed="0"):
 PLOT = 'chapter.plot("p", Plot("t", "x", "y", [("a", [1, 2], [1, 2])]), alt="a")'
 FRESH = """
 import pathlib, sys
-import derive.book, derive.book.build, derive.book.report
+import derive.book, derive.book.report, derive.commands.build
+from derive import cli
 assert not {"matplotlib", "markdown_it"} & set(sys.modules), "the import is not light"
 root = pathlib.Path(sys.argv[1])
 for flags in ([], ["--check"]):
-    assert derive.book.build.main(flags, root) == 0
+    assert cli.main(["build", "--chapters", str(root / "chapters"), *flags]) == 0
 assert "matplotlib" not in sys.modules, "an unchanged plot takes matplotlib"
 """
 
@@ -209,7 +210,9 @@ def test_a_missing_extra_is_told_with_the_command(book, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, _, err = book.run()
     assert code == 2
-    assert err == "matplotlib draws the plots and is not installed; pip install -e '.[book]'\n"
+    assert (
+        err == "derive: matplotlib draws the plots and is not installed; pip install -e '.[book]'\n"
+    )
     assert not (folder / "README.md").exists()
 
 

@@ -123,7 +123,7 @@ def test_drawing_fails_and_nothing_is_written(book, monkeypatch):
         raise DeriveError("no ink")
 
     monkeypatch.setattr(drawing, "draw", draw)
-    assert book.refused(TEMPLATE, DECLARED.format(ys=[1, 2])) == "no ink\n"
+    assert book.refused(TEMPLATE, DECLARED.format(ys=[1, 2])) == "derive: no ink\n"
 
 
 @pytest.mark.parametrize(

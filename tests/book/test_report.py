@@ -27,7 +27,7 @@ FIELDS = ["chapter", "name", "value", "unit", "printed", "kind", "holds", "formu
 
 def records(book, twice="5,100"):
     book.write(TEMPLATE.format(twice=twice), FIGURES)
-    return {r["name"]: r for r in report.figures(book.root)}
+    return {r["name"]: r for r in report.figures(book.shelf)}
 
 
 def test_fields_and_values(book):
@@ -59,12 +59,12 @@ def test_a_claim_that_does_not_hold_is_told_and_not_raised(book):
     found = records(book, twice="5,200")
     assert [r["name"] for r in found.values() if not r["holds"]] == ["twice"]
     assert found["twice"]["printed"] == "about 5,200"
-    assert "06.twice      claim    about 5,200  DOES NOT HOLD" in report.listing(book.root)
+    assert "06.twice      claim    about 5,200  DOES NOT HOLD" in report.listing(book.shelf)
 
 
 def test_listing(book):
     records(book)
-    assert report.listing(book.root).splitlines()[:2] == [
+    assert report.listing(book.shelf).splitlines()[:2] == [
         "06.alpha-v5p  shown    2,550\u00a0FLOP per byte",
         "06.twice      claim    about 5,100",
     ]
@@ -72,7 +72,7 @@ def test_listing(book):
 
 def test_the_tree_goes_down_to_the_sources(book):
     records(book)
-    lines = report.why(book.root, "06.twice").splitlines()
+    lines = report.why(book.shelf, "06.twice").splitlines()
     assert lines[0] == "06.twice  claim  'about 5,100'  by rule round  holds"
     assert lines[1] == "value = alpha * 2 = 5,100\u00a0FLOP per byte  (derived)"
     assert lines[2] == "├─ alpha = C/W = 2,550\u00a0FLOP per byte  (derived)"
@@ -86,11 +86,11 @@ def test_the_tree_goes_down_to_the_sources(book):
 
 def test_both_sides_of_a_requirement_and_cited_sources(book):
     records(book)
-    text = report.why(book.root, "06.more")
+    text = report.why(book.shelf, "06.more")
     assert "'more'  holds: 2,550\u00a0FLOP per byte > 2,000\u00a0FLOP per byte\n" in text
     assert "value = 2,000\u00a0FLOP per byte  (given)" in text
-    assert "[SB5] How to Scale" in report.why(book.root, "6.batch")
-    assert report.why(book.root, "06.order") == (
+    assert "[SB5] How to Scale" in report.why(book.shelf, "6.batch")
+    assert report.why(book.shelf, "06.order") == (
         "06.order  require  'sorted'  holds: sorted by hand"
     )
 
@@ -103,7 +103,7 @@ for _ in range(30):
 chapter.shown("deep", x, integer())
 """
     book.write('<< show("deep") >> << derived >>\n', figures)
-    lines = report.why(book.root, "06.deep").splitlines()
+    lines = report.why(book.shelf, "06.deep").splitlines()
     assert len(lines) < 100
     assert any(line.endswith("as above") for line in lines)
 
@@ -120,10 +120,10 @@ chapter.shown("deep", x, integer())
 def test_unknown_figures(book, name, kind, message):
     records(book)
     with pytest.raises(kind, match=message):
-        report.why(book.root, name)
+        report.why(book.shelf, name)
 
 
 def test_a_chapter_that_does_not_render_is_told(book):
     book.write("Prose.\n", "1/0")
     with pytest.raises(DeriveError, match="ZeroDivisionError"):
-        report.figures(book.root)
+        report.figures(book.shelf)

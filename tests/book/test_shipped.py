@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from derive.book import build
+from derive import cli
 
-ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = Path(__file__).resolve().parents[2] / "chapters"
 
 
 def test_no_figure_of_the_shipped_book_has_drifted(capsys: pytest.CaptureFixture[str]) -> None:
-    code = build.main(["--check"], ROOT)
+    code = cli.main(["build", "--check", "--chapters", str(CHAPTERS)])
     out, _ = capsys.readouterr()
     assert (code, out) == (0, "")

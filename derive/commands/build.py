@@ -1,0 +1,146 @@
+"""`derive build`, which is `python build.py`: the chapters of a book rendered, or checked."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from derive.book.build import Checked, build, check
+from derive.book.folders import TEMPLATE, Shelf
+from derive.book.problems import BookError, Problem
+from derive.commands import output
+from derive.commands.inputs import path_of
+from derive.facts import Catalogue
+from derive.notation.errors import DeriveError, quoted
+from derive.notation.quantity import Quantity
+
+DONE, DRIFT, ERROR = 0, 1, 2
+
+
+def run(options: Namespace) -> tuple[Any, str, int]:
+    """What was built, or what a build would change, as data and as text, and the exit code: 1 for
+    drift under --check. Mistakes go to standard error, a line each, with file and line."""
+    shelf = shelf_of(options)
+    try:
+        if options.check:
+            return _check(shelf, options)
+        written = build(shelf, options.chapter)
+    except BookError as error:
+        output.complain(str(error))
+        return {"errors": [_row(problem) for problem in error.problems]}, "", ERROR
+    except OSError as error:
+        if error.filename is None:  # of the output, not of a file of the book
+            raise
+        output.complain(f"{shelf.named(error)}: {error.strerror or error}")
+        return {"errors": [{"file": shelf.named(error), "text": error.strerror}]}, "", ERROR
+    except KeyboardInterrupt:
+        output.complain("interrupted; no file is half written")
+        return None, "", ERROR
+    lines = [
+        f"{folder.path.name}: {'wrote ' + ', '.join(names) if names else 'unchanged'}"
+        for folder, names in written.items()
+    ]
+    return {f.shown: list(names) for f, names in written.items()}, "\n".join(lines), DONE
+
+
+def _check(shelf: Shelf, options: Namespace) -> tuple[Any, str, int]:
+    """Every chapter is checked; the command that repairs waits for the errors."""
+    chapters = check(shelf, options.chapter)
+    states = {chapter.state for chapter in chapters}
+    code = ERROR if "broken" in states else DRIFT if "drifted" in states else DONE
+    lines = [problem.drift() for chapter in chapters for problem in chapter.drifts]
+    lines += [chapter.diff.rstrip("\n") for chapter in chapters if chapter.diff]
+    for chapter in chapters:
+        if chapter.state == "clean":
+            output.complain(f"{chapter.folder.path.name}: up to date")
+    repair = _repair(shelf, chapters, options.chapter)
+    errors = [problem for chapter in chapters for problem in chapter.errors]
+    for problem in errors:
+        output.complain(str(problem))
+    if errors:
+        them = "the error above" if len(errors) == 1 else "the errors above"
+        again = " ".join([shelf.command, "--check", *options.chapter])
+        output.complain(f"mend {them}, then run: {again}")
+    elif repair:
+        lines.append(repair)
+    data = {
+        "clean": code == DONE,
+        "chapters": [
+            {
+                "chapter": chapter.folder.number,
+                "folder": chapter.folder.shown,
+                "state": chapter.state,
+                "drifts": [_row(problem) for problem in chapter.drifts],
+                "errors": [_row(problem) for problem in chapter.errors],
+                "diff": chapter.diff,
+            }
+            for chapter in chapters
+        ],
+        "repair": repair,
+    }
+    return data, "\n".join(lines), code
+
+
+def _repair(shelf: Shelf, chapters: Sequence[Checked], wanted: Sequence[str]) -> str:
+    """What mends the drift: the templates to edit first, if any, and the command."""
+    stale = [chapter for chapter in chapters if chapter.drifts or chapter.diff]
+    if not stale:
+        return ""
+    numbers = [c.folder.number for c in stale] if len(stale) < len(chapters) or wanted else []
+    templates = [
+        path
+        for c in stale
+        if (path := c.folder.named(TEMPLATE)) in {problem.path for problem in c.drifts}
+    ]
+    first = f"edit {' and '.join(templates)}, then " if templates else ""
+    return " ".join([f"{first}run: {shelf.command}", *numbers])
+
+
+def _row(problem: Problem) -> dict[str, Any]:
+    """A problem as JSON has it: the line is null where it is the file as a whole."""
+    row: dict[str, Any] = {"file": problem.path, "line": problem.line or None}
+    if problem.is_drift:
+        return row | {
+            "figure": problem.figure,
+            "printed": problem.printed,
+            "derived": problem.derived,
+        }
+    return row | {"text": problem.text}
+
+
+def shelf_of(options: Namespace) -> Shelf:
+    """The chapters of the book that was named, whose templates may ask what `derive` answers."""
+
+    def answer(question: str, catalogue: Catalogue) -> Quantity:
+        from derive.commands import value  # only where a template asks
+
+        return value.answer(question, catalogue)
+
+    return Shelf(place_of(options.chapters), answer)
+
+
+def place_of(typed: str | None) -> Path:
+    """The folder of chapters: the one named, or the `chapters` in it, else the nearest `chapters`
+    here or above.
+
+    Raises DeriveError where there is none.
+    """
+    if typed is not None:
+        try:
+            named = path_of(typed, "--chapters").resolve()
+            for place in (named / "chapters", named):
+                if place.is_dir():
+                    return place
+        except (OSError, RuntimeError):  # too long, no permission, links in a circle
+            pass
+        raise DeriveError(f"no folder of chapters at {quoted(typed)}")
+    try:
+        here = Path.cwd()
+    except OSError:
+        raise DeriveError("this folder is gone; name the book with --chapters FOLDER") from None
+    for place in (here, *here.parents):
+        if (place / "chapters").is_dir():
+            return place / "chapters"
+    raise DeriveError("no folder of chapters here or above; name it with --chapters FOLDER")

@@ -1,0 +1,82 @@
+"""`derive value`: an expression in the symbols of the vocabulary, with its number and its tree; and
+the number of any question as it is typed, which templates and comments ask."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+from typing import Any
+
+from derive.commands import ask, plan
+from derive.commands.inputs import catalogue_of, givers_of, set_values
+from derive.commands.parser import parser
+from derive.cost.assumptions import assume
+from derive.facts import Catalogue, shipped
+from derive.facts.catalogue import cited, tree
+from derive.notation import tex
+from derive.notation.errors import DeriveError, quoted
+from derive.notation.quantity import Quantity, evaluated
+from derive.notation.read import expression
+from derive.notation.symbols import rank, unit_of_symbol
+from derive.solve.values import FOLLOWS, given_facts
+
+LONGEST = 1000
+
+
+def run(options: Namespace) -> tuple[dict[str, Any], str]:
+    """The number of an expression as data, and as text with its tree. Raises DeriveError."""
+    quantity = _value(options)
+    data = {
+        "expression": options.expression,
+        "value": quantity.plain,
+        "exact": str(quantity.value),
+        "unit": str(quantity.unit),
+        "printed": quantity.printed(),
+        "inputs": ask.input_rows(quantity),
+    }
+    known = catalogue_of(options)
+    return data, "\n".join([*tree(quantity), *cited([quantity], catalogue=known)])
+
+
+def _value(options: Namespace) -> Quantity:
+    expr = expression(options.expression)
+    typed = set_values(options.set)
+    known = given_facts(givers_of(options), assume(precision=options.precision or "bf16"))
+    known |= {symbol: typed[symbol.name] for symbol in expr.free_symbols if symbol.name in typed}
+    needed = set(expr.free_symbols)
+    for symbol in sorted(needed & FOLLOWS.keys() - known.keys(), key=rank):
+        if FOLLOWS[symbol].free_symbols <= known.keys():
+            known[symbol] = evaluated(FOLLOWS[symbol], known, unit_of_symbol(symbol), symbol.name)
+    for name in typed:
+        if name not in {symbol.name for symbol in needed}:
+            raise DeriveError(f"--set {name} plays no part in {tex.text(expr)}; leave it out")
+    return evaluated(expr, known)
+
+
+def answer(question: str, catalogue: Catalogue | None = None) -> Quantity:
+    """The number of a question as it is typed after `derive`: "ask fsdp B/X --chip tpu-v5p", "value
+    C/W --chip tpu-v5p", or "why plan.1.mfu ..." with the options of a plan.
+
+    Raises DeriveError for any other command, for options that only change how an answer is shown,
+    and where there is no one number.
+    """
+    if len(question) > LONGEST:
+        raise DeriveError(f"a question of {len(question)} characters, the limit is {LONGEST}")
+    try:
+        words = shlex.split(question)
+    except ValueError as error:
+        raise DeriveError(f"{quoted(question)}: {str(error).lower()}") from None
+    if words[:1] not in (["ask"], ["value"], ["why"]):
+        told = "expected ask ..., value ... or why plan.RANK.NAME ..."
+        raise DeriveError(f"{told}, found {quoted(question)}")
+    options = parser().parse_args(words)
+    options.catalogue = catalogue or shipped()
+    for option in ("json", "steps", "feasible"):
+        if getattr(options, option, None):
+            raise DeriveError(f"--{option} plays no part in one number; leave it out")
+    if words[0] == "ask":
+        return ask.number(options)
+    if words[0] == "value":
+        return _value(options)
+    _, _, quantity = plan.wanted(options)
+    return quantity

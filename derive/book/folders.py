@@ -188,7 +188,7 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
         raise BookError(Problem(place, error.lineno or 0, f"SyntaxError: {error.msg}")) from None
     except BaseException as error:
         file, line = _raised_at(error, path)
-        text = str(error)
+        text = str(error).replace(f"{path.parent}/", "")
         if not isinstance(error, DeriveError):
             text = " ".join(f"{type(error).__name__}: {text}".split())
         raise BookError(Problem(f"{folder}/{file}", line, text)) from None

@@ -171,7 +171,7 @@ class Prose:
         if " " in name.strip():
             return self._asked(name, kind)
         _, chapter, own = self._whose(name)
-        figure = _find("figure", own, chapter.figures)
+        figure = self._named("figure", name, own, chapter.figures)
         if chapter is not self.chapter:  # its number, in words of this chapter
             number = figure.quantity
             if number is not None and kind in ("shown", "claim"):
@@ -206,6 +206,11 @@ class Prose:
         (folder,) = self.ledger.shelf.picked([number])
         return folder, self.ledger.shelf.chapter(folder), own
 
+    def _named(self, kind: str, name: str, own: str, known: Mapping[str, _Item]) -> _Item:
+        """What is called `own` in its chapter, and `name` here."""
+        before = name.removesuffix(own)
+        return _find(kind, name, {before + other: item for other, item in known.items()})
+
     # --- formulas and blocks
 
     def condition(self, name: str, reading: str, *, line: int) -> str:
@@ -226,7 +231,7 @@ class Prose:
     def ref(self, name: str, *, line: int) -> str:
         """A link to a condition by its number; of another chapter as "06.NAME"."""
         folder, chapter, own = self._whose(name)
-        formula = _find("condition", own, chapter.conditions)
+        formula = self._named("condition", name, own, chapter.conditions)
         path = "" if folder is None else f"../{folder.path.name}/{OUTPUT}"
         text = f"[{formula.number}]({path}#{formula.anchor})"
         return self.ledger.mark("ref", name, text, line)

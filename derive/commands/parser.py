@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from derive.commands import output
 from derive.notation.errors import DeriveError, quoted, unknown
 
 OVERLAPS = ("concurrent", "serial")
@@ -71,8 +70,7 @@ class _Parser(ArgumentParser):
     """argparse with one line for a mistake, offering the nearest command or option."""
 
     def error(self, message: str) -> Any:
-        output.complain(f"{self.prog}: {message}; see {self.prog} --help")
-        raise SystemExit(2)
+        raise DeriveError(f"{message}; see {self.prog} --help")
 
     def _check_value(self, action: Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

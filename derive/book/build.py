@@ -80,9 +80,10 @@ def _unused(ledger: Ledger, folder: Folder) -> Iterator[Problem]:
                 where = (n for n, text in enumerate(lines, 1) if f'"{name}"' in text)
                 yield Problem(path, next(where, 0), f"{kind} {name} is declared and never printed")
     overridden = any(chip.overrides for chip in chapter.chips)
-    for block, there in (("overrides", overridden), ("errata", bool(chapter.errata))):
+    closing = {"overrides": overridden, "errata": chapter.errata, "sources": ledger.cited}
+    for block, there in closing.items():
         if there and ("block", block) not in ledger.used:
-            yield Problem(path, 0, f"{block} are declared and << {block}() >> never prints them")
+            yield Problem(path, 0, f"there are {block}, and << {block}() >> never prints them")
 
 
 def _stray(chapter: Chapter, folder: Folder) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ _NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
 _TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
 _ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
 _UNDEFINED = re.compile(r"\[[^\[\]]+\]\[[^\[\]]*\]")
-_NOTE = re.compile(r"\[\^[^\s\]]+\]:?")
+_NOTE = re.compile(r"\[\^[^\s\]]+\]:?")  # of a footnote, which CommonMark takes for a link
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
 
 
@@ -41,7 +41,7 @@ def lint(
     relative link, "" for nothing.
     Raises DeriveError where markdown-it is not installed.
     """
-    text = _digits_hidden(rendered)
+    text = _NOTE.sub(_NOTHING, _digits_hidden(rendered))
     tokens = _markdown().parse(text)
     lines = text.split("\n")
     starts = [0]
@@ -146,7 +146,6 @@ def _digits(
 ) -> Iterator[Mistake]:
     if names is not None:
         text = names.sub(lambda name: _NOTHING + _lines_of(name[0]), text)
-    text = _NOTE.sub(_NOTHING, text)  # the number of a footnote
     for word in re.finditer(r"\S+", text):
         typed = word[0].strip(f"{_NOTHING}.,;:!?()[]\"'*_")
         if not any(unicodedata.category(c) in ("Nd", "No", "Nl") for c in typed):

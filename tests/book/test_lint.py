@@ -112,7 +112,7 @@ def test_nothing_dead(book, declared, kind):
 
 def test_errata_must_be_printed(book):
     figures = FIGURES + 'chapter.erratum("x", "2,551", "a slip", "page two")'
-    assert "errata are declared" in book.refused("Prose." + USED, figures)
+    assert "there are errata" in book.refused("Prose." + USED, figures)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_facts_and_sources_of_a_chapter(book):
     folder = own(book, template)
     assert book.run() == (0, "06-mesh: wrote README.md\n", "")
     text = (folder / "README.md").read_text()
-    assert "1,000" in text and "**mine**: Measured on our cluster" in text
+    assert "1.00×10¹⁵" in text and "**mine**: Measured on our cluster" in text
     assert cli.main(["why", "06.peak", "--chapters", str(book.root / "chapters")]) == 0
     assert "[mine] Measured on our cluster" in book.capsys.readouterr().out
 
@@ -66,7 +66,7 @@ def test_facts_that_contradict_are_named_and_other_chapters_checked(book, facts,
 def test_a_chip_of_a_question_is_the_chapters(book):
     template = (
         'It is << claim("value C --chip our-chip", "exactly 1,000 TFLOP/s") >> << cite("mine") >>, '
-        'and << show("value C/2 --chip our-chip") >> << derived >>.\n'
+        'and << show("value C/2 --chip our-chip") >> << derived >>.\n\n<< sources() >>\n'
     )
     own(book, template, figures="")
     assert book.run()[0] == 0

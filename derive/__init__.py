@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         value = getattr(import_module(_MODULE_OF[name]), name)
         if callable(value) and not isinstance(value, type):
-            value = import_module("derive.notation.arguments").guarded(value)
+            value = import_module("derive.notation.errors").guarded(value)
         globals()[name] = value
         return value
     vocabulary = import_module("derive.notation.symbols").vocabulary()

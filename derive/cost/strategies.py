@@ -22,8 +22,7 @@ from derive.cost.reader import block
 from derive.cost.transformer import ATTENTION, ATTENTION_CORE, BLOCKS, EXPERTS, MLP
 from derive.notation import symbols as v
 from derive.notation import units
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.errors import DeriveError, guarded, quoted, unknown
 from derive.notation.units import expect_unit
 
 

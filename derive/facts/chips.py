@@ -10,8 +10,7 @@ import sympy as sp
 from derive.facts.checks import other, typed
 from derive.facts.keys import CHIP_FACTS, FactKey
 from derive.facts.readings import Fact, Profile, Reading, choose
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, FactError, UnitError, quoted, unknown
+from derive.notation.errors import DeriveError, FactError, UnitError, guarded, quoted, unknown
 from derive.notation.quantity import Quantity
 from derive.notation.symbols import rank
 

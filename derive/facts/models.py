@@ -14,8 +14,7 @@ import sympy as sp
 from derive.facts.keys import MODEL_COUNTS
 from derive.facts.readings import Fact, Reading
 from derive.notation import symbols
-from derive.notation.arguments import guarded
-from derive.notation.errors import FactError, unknown
+from derive.notation.errors import FactError, guarded, unknown
 from derive.notation.quantity import Quantity, Status, evaluated
 from derive.notation.symbols import D, F, G, H, K, L, V, n_F, n_V, rank, unit_of_symbol
 from derive.notation.units import parameter

@@ -13,8 +13,7 @@ import sympy as sp
 
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded
-from derive.notation.errors import unknown
+from derive.notation.errors import guarded, unknown
 from derive.notation.quantity import Quantity, number
 from derive.notation.text import text
 from derive.notation.units import Unit, byte, chip, one, second

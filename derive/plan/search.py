@@ -23,8 +23,7 @@ import numpy as np
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded, whole_number
-from derive.notation.errors import DeriveError, written
+from derive.notation.errors import DeriveError, guarded, whole_number, written
 from derive.plan import report
 from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
 from derive.plan.nearest import CLOSEST, Near, nearest

@@ -17,8 +17,7 @@ from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.cost.load import Given, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, NotClosedForm, ProofError, written
+from derive.notation.errors import DeriveError, NotClosedForm, ProofError, guarded, written
 from derive.notation.printed import shown
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side

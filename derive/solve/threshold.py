@@ -14,8 +14,7 @@ from derive.cost.load import CAPACITY, Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
+from derive.notation.errors import DeriveError, NotClosedForm, ProofError, guarded, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, number
 from derive.notation.units import one

@@ -21,8 +21,8 @@ from derive.facts.catalogue import (
     with_files,
 )
 from derive.facts.chips import Chip, Override
+from derive.facts.fact import Fact, Reading, Source
 from derive.facts.models import Model
-from derive.facts.readings import Fact, Reading, Source
 
 __all__ = [
     "DEFAULT_PROFILE", "Catalogue", "Chip", "Fact", "Model", "Override", "Reading", "Source",

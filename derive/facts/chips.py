@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 import sympy as sp
 
 from derive.facts.checks import other, typed
-from derive.facts.keys import CHIP_FACTS, FactKey
-from derive.facts.readings import Fact, Profile, Reading, choose
+from derive.facts.fact import CHIP_FACTS, Fact, FactKey, Profile, Reading, choose
 from derive.notation.errors import DeriveError, FactError, UnitError, guarded, quoted, unknown
 from derive.notation.quantity import Quantity
 from derive.notation.symbols import rank

@@ -29,9 +29,8 @@ import sympy as sp
 
 from derive.facts.checks import Place, alike, one_of
 from derive.facts.chips import Chip
-from derive.facts.keys import CHIP_FACTS, MODEL_FACTS
+from derive.facts.fact import CHIP_FACTS, MODEL_FACTS, Fact, Reading
 from derive.facts.models import Model
-from derive.facts.readings import Fact, Reading
 from derive.notation.errors import FactError, quoted
 from derive.notation.read import tokens
 from derive.notation.units import Unit, one

@@ -11,8 +11,7 @@ from functools import cached_property
 
 import sympy as sp
 
-from derive.facts.keys import MODEL_COUNTS
-from derive.facts.readings import Fact, Reading
+from derive.facts.fact import MODEL_COUNTS, Fact, Reading
 from derive.notation import symbols
 from derive.notation.errors import FactError, guarded, unknown
 from derive.notation.quantity import Quantity, Status, evaluated

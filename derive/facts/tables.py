@@ -8,17 +8,21 @@ from typing import Any, cast
 from derive.facts import checks
 from derive.facts.checks import Place, alike
 from derive.facts.chips import Chip
-from derive.facts.keys import CHIP_FACTS, MODEL_COUNTS, MODEL_FACTS, MODEL_FLAGS, FactKey
-from derive.facts.models import Model
-from derive.facts.readings import (
+from derive.facts.fact import (
+    CHIP_FACTS,
+    MODEL_COUNTS,
+    MODEL_FACTS,
+    MODEL_FLAGS,
     READING_STATUSES,
     SOURCE_KINDS,
     Fact,
+    FactKey,
     Profile,
     Reading,
     Source,
     SourceKind,
 )
+from derive.facts.models import Model
 from derive.notation.errors import quoted
 from derive.notation.quantity import Status
 

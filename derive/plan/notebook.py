@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
+from derive.notation.printed import decimals, exact, printed, share
 from derive.plan.plan import Plan
 from derive.plan.report import shares
 from derive.plan.search import Ranking
 from derive.plan.task import Task
-from derive.plan.wording import plain, share
 
 LABELS: Mapping[str, str] = MappingProxyType({
     "compute": "计算", "recompute": "重算", "imbalance": "不均衡", "tp": "TP", "cp": "CP",
@@ -35,7 +35,7 @@ def line(plan: Plan) -> str:
     redo = ""
     if plan.recomputed_layers:
         redo = f"，重算 {plan.recomputed_layers}/{plan.layers_per_stage} 层"
-    memory = plain(plan.memory_bytes / GIB)
+    memory = printed(plan.memory_bytes / GIB, decimals(0))
     # The document's script has no micro-batch but 1.
     micro = "" if plan.micro_batch == 1 else f" b={plan.micro_batch}"
     return (
@@ -52,9 +52,7 @@ def _title(task: Task) -> str:
 
 
 def _short(count: int, unit: int, prefix: str) -> str:
-    """A count in its binary unit where a few digits hold it, else all its digits."""
+    """A count in its binary unit where three decimals hold it, else all its digits."""
     value = Fraction(count, unit)
-    for digits in range(4):
-        if (value * 10**digits).denominator == 1:
-            return f"{plain(value, digits).replace(',', '')}{prefix}"
-    return str(count)
+    short = (1000 * value).denominator == 1
+    return f"{printed(value, exact())}{prefix}".replace(",", "") if short else str(count)

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
+from derive.notation.printed import share, size, time
 from derive.notation.text import aligned
 from derive.plan.axes import AXES, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan, plan_of
-from derive.plan.task import Task
-from derive.plan.wording import amounts, share, size, time
+from derive.plan.task import Task, amounts
 
 TOP = 10  # plans of a table
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
@@ -121,7 +121,7 @@ def why(better: Plan, worse: Plan) -> list[str]:
     word = "faster" if total >= 0 else "slower"
     rows = [["part", "first", "second", "saved", "of the second step"]]
     for name, saved in differences(better, worse):
-        times = [time(better.parts[name]), time(worse.parts[name]), _signed(saved)]
+        times = [time(better.parts[name]), time(worse.parts[name]), time(saved)]
         rows.append([NAMES.get(name, name), *times, share(saved / worse.step_seconds, 1)])
     redo = [f"{plan.recomputed_layers} of {plan.layers_per_stage}" for plan in (better, worse)]
     return [
@@ -139,7 +139,3 @@ def differences(better: Plan, worse: Plan) -> tuple[tuple[str, Fraction], ...]:
     saved = {name: worse.parts[name] - better.parts[name] for name in better.parts}
     ranked = sorted(saved.items(), key=lambda pair: -abs(pair[1]))
     return tuple((name, value) for name, value in ranked if value)
-
-
-def _signed(value: Fraction) -> str:
-    return time(value) if value >= 0 else f"−{time(-value)}"

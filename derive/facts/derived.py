@@ -28,9 +28,8 @@ from typing import TypeVar
 import sympy as sp
 
 from derive.facts.checks import Place, alike, one_of
-from derive.facts.chips import Chip
 from derive.facts.fact import CHIP_FACTS, MODEL_FACTS, Fact, Reading
-from derive.facts.models import Model
+from derive.facts.owners import Chip, Model
 from derive.notation.errors import FactError, quoted
 from derive.notation.read import tokens
 from derive.notation.units import Unit, one

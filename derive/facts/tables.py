@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from derive.facts import checks
 from derive.facts.checks import Place, alike
-from derive.facts.chips import Chip
 from derive.facts.fact import (
     CHIP_FACTS,
     MODEL_COUNTS,
@@ -22,7 +21,7 @@ from derive.facts.fact import (
     Source,
     SourceKind,
 )
-from derive.facts.models import Model
+from derive.facts.owners import Chip, Model
 from derive.notation.errors import quoted
 from derive.notation.quantity import Status
 

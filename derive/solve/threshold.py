@@ -20,8 +20,7 @@ from derive.notation.quantity import Quantity, evaluated, number
 from derive.notation.units import one
 from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
 from derive.solve.links import link_notes, other_networks
-from derive.solve.optimum import Balance, Held, held
-from derive.solve.powers import solved, turned
+from derive.solve.powers import Balance, Held, held, solved, turned
 from derive.solve.proof import Separation
 from derive.solve.question import (
     Fixed,

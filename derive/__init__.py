@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from derive.cost.stage import training_flops as training_flops
     from derive.cost.step import step_model as step_model
     from derive.cost.strategies import *  # noqa: F403
-    from derive.cost.transformer import BLOCKS as BLOCKS
     from derive.facts import *  # noqa: F403
     from derive.notation.errors import DeriveError as DeriveError
     from derive.notation.quantity import Quantity as Quantity
@@ -64,8 +63,7 @@ _HOME = {
     "derive.cost.reader": ("block",),
     "derive.cost.stage": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.step": ("step_model",),
-    "derive.cost.strategies": ("STRATEGIES", "Strategy", "layer", "strategy"),
-    "derive.cost.transformer": ("BLOCKS",),
+    "derive.cost.strategies": ("BLOCKS", "STRATEGIES", "Strategy", "layer", "strategy"),
     "derive.facts": ("chip", "chips", "load_file", "model", "models"),
     "derive.notation.errors": ("DeriveError",),
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),
@@ -96,7 +94,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         value = getattr(import_module(_MODULE_OF[name]), name)
         if callable(value) and not isinstance(value, type):
-            value = import_module("derive.notation.arguments").guarded(value)
+            value = import_module("derive.notation.errors").guarded(value)
         globals()[name] = value
         return value
     vocabulary = import_module("derive.notation.symbols").vocabulary()

@@ -10,7 +10,7 @@ from derive.book import Plot
 from derive.cost.strategies import Strategy, fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import Chip
 from derive.notation.symbols import M_X, M_Y, B, N, X, Y
-from derive.solve.optimum import held
+from derive.solve.powers import held
 from derive.solve.question import question, requirement
 
 from .common import BOTH_CHIPS, chapter, llama, mixed_on, on

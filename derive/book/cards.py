@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from derive.book.plots import COLOURS, INK
 from derive.notation.errors import DeriveError
+from derive.notation.printed import counted
 from derive.plan.mesh import Mesh
-from derive.plan.wording import counted
 
 LARGEST = 64
 LONGEST = 16  # cards in a row, and rows of whole axes before an axis is broken over several rows

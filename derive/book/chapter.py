@@ -19,8 +19,7 @@ from derive.book.figures import Figure, compared, quantity_of
 from derive.book.marks import checked
 from derive.book.plots import Bars, Drawable, Plot
 from derive.book.tables import Cell, Table
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, quoted, unknown, written
+from derive.notation.errors import DeriveError, guarded, quoted, unknown, written
 from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of

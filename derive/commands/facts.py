@@ -8,7 +8,7 @@ from typing import Any
 
 from derive.commands.inputs import catalogue_of
 from derive.facts import Catalogue, Chip, Model, Reading, chip, model, source
-from derive.facts.readings import ORIGIN
+from derive.facts.fact import ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
 from derive.notation.printed import shown

@@ -22,7 +22,7 @@ from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.quantity import Quantity
 from derive.notation.read import quantity
 from derive.notation.units import sequence
-from derive.plan import notebook, report
+from derive.plan import report
 from derive.plan.axes import AXES, NAMED, degrees
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan
@@ -54,13 +54,14 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     if not ranking.fit:
         also, compared = [], []
     ranks = [_rank(ranking, wanted, "--also") for wanted in also]
-    if ranks:
-        data["also"] = [{"rank": rank, **plan_data(ranking.plan(rank))} for rank in ranks]
+    others = [(rank, ranking.plan(rank)) for rank in ranks]
+    if others:
+        data["also"] = [{"rank": rank, **plan_data(plan)} for rank, plan in others]
     if style == "notebook":
-        lines = list(notebook.lines(ranking, plans, ranks))
+        lines = report.notebook_lines(ranking.task, ranking.fit, plans, others)
     else:
         lines = ranking.lines(plans)
-        lines += [f"rank {rank}: {ranking.plan(rank).degrees}" for rank in ranks]
+        lines += [f"rank {rank}: {plan.degrees}" for rank, plan in others]
     if compared:
         better, worse = _pair(ranking, compared)
         saved = report.differences(better, worse)

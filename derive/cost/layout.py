@@ -15,9 +15,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from derive.cost.block import Block, as_block
+from derive.cost.block import Block, Tensor, as_block
 from derive.cost.reader import axis_names, dimensions
-from derive.cost.tensor import Tensor
 from derive.notation.errors import ShardingError, meant, quoted
 
 LONGEST = 600

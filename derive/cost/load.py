@@ -14,10 +14,10 @@ from functools import lru_cache
 import sympy as sp
 
 from derive.cost.assumptions import CHOICES, Assumptions
+from derive.cost.block import joined
 from derive.cost.network import CARDS, NODE, link_seconds, network_of
 from derive.cost.program import Move, PassCost
 from derive.cost.strategies import Strategy
-from derive.cost.tensor import joined
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.units import expect_unit, one

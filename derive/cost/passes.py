@@ -14,10 +14,9 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine, as_block
+from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine, Tensor, as_block
 from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements
 from derive.cost.rules import Operands, Pass, reshard, whole_name
-from derive.cost.tensor import Tensor
 from derive.notation.errors import unknown
 from derive.notation.symbols import e, e_32, find
 

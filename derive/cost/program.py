@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import sympy as sp
 
-from derive.cost.tensor import Tensor, joined
+from derive.cost.block import Tensor, joined
 from derive.notation.symbols import find, fma, mesh_axis
 from derive.notation.text import text
 

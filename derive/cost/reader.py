@@ -14,11 +14,12 @@ from derive.cost.block import (
     FunctionLine,
     Line,
     ProductLine,
+    Tensor,
+    check_layout,
     check_names,
     inferred_result,
     summed_dims,
 )
-from derive.cost.tensor import Tensor, check_layout
 from derive.notation.errors import DeriveError, ShardingError, meant, quoted, unknown
 from derive.notation.symbols import mesh_axis, vocabulary
 

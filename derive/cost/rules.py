@@ -22,7 +22,7 @@ from itertools import takewhile
 
 import sympy as sp
 
-from derive.cost.block import summed_dims
+from derive.cost.block import Layout, Split, Tensor, summed_dims
 from derive.cost.program import (
     Applied,
     Collective,
@@ -34,7 +34,6 @@ from derive.cost.program import (
     Sliced,
     elements,
 )
-from derive.cost.tensor import Layout, Split, Tensor
 from derive.notation.symbols import e, e_g
 
 Operands = tuple[Tensor, Tensor, sp.Rational]  # left, right, the part of the product done

@@ -17,7 +17,7 @@ from derive.cost.block import Block
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
-from derive.cost.transformer import ATTENTION_CORE, EMBEDDING, HEAD, LAYER
+from derive.cost.strategies import ATTENTION_CORE, EMBEDDING, HEAD, LAYER
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.units import expect_unit

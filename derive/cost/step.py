@@ -17,8 +17,7 @@ from derive.cost import memory, timing
 from derive.cost.assumptions import Assumptions, as_assumptions
 from derive.cost.terms import Term
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded
-from derive.notation.errors import unknown
+from derive.notation.errors import guarded, unknown
 
 
 @guarded

@@ -20,9 +20,8 @@ from derive.facts.catalogue import (
     sources,
     with_files,
 )
-from derive.facts.chips import Chip, Override
-from derive.facts.models import Model
-from derive.facts.readings import Fact, Reading, Source
+from derive.facts.fact import Fact, Reading, Source
+from derive.facts.owners import Chip, Model, Override
 
 __all__ = [
     "DEFAULT_PROFILE", "Catalogue", "Chip", "Fact", "Model", "Override", "Reading", "Source",

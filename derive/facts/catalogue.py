@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 
 from derive.facts import checks, derived, tables
 from derive.facts.checks import Place, other, typed
-from derive.facts.chips import Chip
-from derive.facts.models import Model
-from derive.facts.readings import Profile, Source, choose
+from derive.facts.fact import Profile, Source, choose
+from derive.facts.owners import Chip, Model
 from derive.notation.errors import DeriveError, FactError, quoted, unknown
 from derive.notation.quantity import Quantity
 

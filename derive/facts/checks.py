@@ -113,6 +113,12 @@ def alike(name: str, known: Iterable[str]) -> str:
     return " or ".join(nearest(name, known))
 
 
+def such_as(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names as examples in brackets; empty where none is near."""
+    close = alike(name, known)
+    return f" (such as {close})" if close else ""
+
+
 def one_of(known: Iterable[str]) -> str:
     """All of the known names, as a message offers them where none is near."""
     return f"one of {', '.join(known)}"

@@ -27,11 +27,9 @@ from typing import TypeVar
 
 import sympy as sp
 
-from derive.facts.checks import Place, alike, one_of
-from derive.facts.chips import Chip
-from derive.facts.keys import CHIP_FACTS, MODEL_FACTS
-from derive.facts.models import Model
-from derive.facts.readings import Fact, Reading
+from derive.facts.checks import Place, alike, one_of, such_as
+from derive.facts.fact import CHIP_FACTS, MODEL_FACTS, Fact, Reading
+from derive.facts.owners import Chip, Model
 from derive.notation.errors import FactError, quoted
 from derive.notation.read import tokens
 from derive.notation.units import Unit, one
@@ -237,9 +235,8 @@ def _named(name: FactName, by: Fact, known: Owners) -> Fact:
     """The fact that a formula of `by` names; raises FormulaFault, offering the nearest."""
     owner = name.owner or by.owner
     if owner not in known:
-        close = alike(owner, known)
-        hint = f" (such as {close})" if close else ""
-        raise FormulaFault(f"the name of a chip or model{hint} before the dot", quoted(owner))
+        expected = f"the name of a chip or model{such_as(owner, known)} before the dot"
+        raise FormulaFault(expected, quoted(owner))
     facts = _facts(known[owner])
     if (owner, name.fact) == (by.owner, by.key.name):
         raise FormulaFault("facts other than its own", quoted(name))

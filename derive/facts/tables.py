@@ -6,19 +6,22 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from derive.facts import checks
-from derive.facts.checks import Place, alike
-from derive.facts.chips import Chip
-from derive.facts.keys import CHIP_FACTS, MODEL_COUNTS, MODEL_FACTS, MODEL_FLAGS, FactKey
-from derive.facts.models import Model
-from derive.facts.readings import (
+from derive.facts.checks import Place, alike, such_as
+from derive.facts.fact import (
+    CHIP_FACTS,
+    MODEL_COUNTS,
+    MODEL_FACTS,
+    MODEL_FLAGS,
     READING_STATUSES,
     SOURCE_KINDS,
     Fact,
+    FactKey,
     Profile,
     Reading,
     Source,
     SourceKind,
 )
+from derive.facts.owners import Chip, Model
 from derive.notation.errors import quoted
 from derive.notation.quantity import Status
 
@@ -125,17 +128,12 @@ def _pick(key: str, wanted: object, chips: Mapping[str, Chip], place: Place) -> 
     at = quoted(key)
     chip, _, fact_key = key.rpartition(".")
     if chip not in chips:
-        raise place.fault(at, f"chip.fact{_such_as(chip, chips)}", f"no chip {quoted(chip)}")
+        raise place.fault(at, f"chip.fact{such_as(chip, chips)}", f"no chip {quoted(chip)}")
     facts = {fact.key.name: fact for fact in chips[chip].facts}
     if fact_key not in facts:
-        raise place.fault(at, f"a fact of {chip}{_such_as(fact_key, facts)}", quoted(fact_key))
+        raise place.fault(at, f"a fact of {chip}{such_as(fact_key, facts)}", quoted(fact_key))
     keys = [reading.key for reading in facts[fact_key].readings]
     return checks.choice(wanted, keys, place, at)
-
-
-def _such_as(name: str, known: Mapping[str, object]) -> str:
-    close = alike(name, known)
-    return f" (such as {close})" if close else ""
 
 
 def _aliases(fields: Mapping[str, Any], place: Place) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ Neither ever shows "2.55e+03".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -26,7 +27,7 @@ from derive.notation.digits import (
     rounded,
 )
 from derive.notation.errors import DeriveError, UnitError, quoted
-from derive.notation.units import WHOLE_UNITS, Unit, one, parameter, second
+from derive.notation.units import WHOLE_UNITS, Unit, byte, one, parameter, second
 
 MINUS = "\u2212"
 NO_BREAK = "\u00a0"
@@ -146,11 +147,36 @@ def reading_rule(
     value: Exact, unit: Unit | None = None, digits: int = 4, toward: Toward = "nearest"
 ) -> Rounding:
     """The rule of `shown`; to a side, what counts whole things is a whole number as well."""
-    size = abs(fraction(value))
-    whole = size.denominator == 1 or (toward != "nearest" and size > 1 and unit in WHOLE_UNITS)
-    if size >= WHOLE_BELOW:
+    number = abs(fraction(value))
+    whole = number.denominator == 1 or (toward != "nearest" and number > 1 and unit in WHOLE_UNITS)
+    if number >= WHOLE_BELOW:
         return Rounding("si", digits, True, toward)
     return Rounding("integer" if whole else "significant", digits, True, toward)
+
+
+def share(value: Exact, digits: int = 0) -> str:
+    """A share as a percentage."""
+    return printed(value, percent(digits))
+
+
+def size(value: Exact) -> str:
+    """Bytes in binary units, three digits."""
+    return printed(value, binary(3), byte)
+
+
+def time(value: Exact) -> str:
+    """Seconds, four digits."""
+    return printed(value, significant(4), second)
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 node", "8 nodes"."""
+    return f"{count} {noun}{'s'[: count != 1]}"
+
+
+def as_text(lines: Iterable[str]) -> str:
+    """Lines as one text with plain spaces, as a prompt shows it."""
+    return "\n".join(lines).replace(NO_BREAK, " ")
 
 
 def printed_tex(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:
@@ -191,8 +217,8 @@ def _rounded(number: Fraction, rule: Rounding, unit: Unit) -> _Shown:
     if rule.kind == "integer":
         return _Shown(fixed(rounded(number, 0, rule.toward), 0))
     if rule.kind in ("decimals", "percent"):
-        share = number * 100 if rule.kind == "percent" else number
-        return _Shown(fixed(rounded(share, -rule.digits, rule.toward), -rule.digits))
+        number = number * 100 if rule.kind == "percent" else number
+        return _Shown(fixed(rounded(number, -rule.digits, rule.toward), -rule.digits))
     if number == 0:
         return _Shown("0")
     ways = {"significant": _significant, "scientific": _scientific, "binary": _binary}

@@ -17,8 +17,16 @@ from typing import Any, Literal, TypeAlias, get_args
 import sympy as sp
 
 from derive.notation import digits
-from derive.notation.arguments import guarded, whole_number
-from derive.notation.errors import TOO_LARGE, DeriveError, UnitError, quoted, too_large, written
+from derive.notation.errors import (
+    TOO_LARGE,
+    DeriveError,
+    UnitError,
+    guarded,
+    quoted,
+    too_large,
+    whole_number,
+    written,
+)
 from derive.notation.printed import Kind, Rounding, printed, printed_tex, reading_rule
 from derive.notation.symbols import known, meaning, rank, unit_of_symbol
 from derive.notation.text import text

@@ -14,9 +14,8 @@ from math import prod
 from operator import mul
 from types import MappingProxyType
 
-from derive.notation.arguments import guarded, whole_number
-from derive.notation.errors import DeriveError, quoted, unknown, written
-from derive.plan.wording import counted
+from derive.notation.errors import DeriveError, guarded, quoted, unknown, whole_number, written
+from derive.notation.printed import counted
 
 AXIS_NAMES = ("tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replicate", "etp", "edp")
 ORDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(

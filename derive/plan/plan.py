@@ -13,14 +13,13 @@ import sympy as sp
 
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded
-from derive.notation.errors import unknown
+from derive.notation.errors import guarded, unknown
+from derive.notation.printed import as_text, share, size, time
 from derive.notation.quantity import Quantity, number
 from derive.notation.text import text
 from derive.notation.units import Unit, byte, chip, one, second
 from derive.plan.axes import AXES, PLACE, Degrees
 from derive.plan.task import DEGREES, Task
-from derive.plan.wording import as_text, share, size, time
 from derive.solve.evaluate import EXACT, Compiled, compiled, exactly, floats
 
 MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation

@@ -1,4 +1,5 @@
-"""Plans as people read them: the ranked table, what was rejected, and why one plan beats another.
+"""Plans as people read them: the ranked table, what was rejected, why one plan beats another; and a
+search in the notebook's own output lines, character for character, whose words are Chinese.
 
 Plans carry exact numbers; they are rounded in words alone.
 """
@@ -9,18 +10,22 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
+from derive.notation.printed import decimals, exact, printed, share, size, time
 from derive.notation.text import aligned
 from derive.plan.axes import AXES, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan, plan_of
-from derive.plan.task import Task
-from derive.plan.wording import amounts, share, size, time
+from derive.plan.task import Task, amounts
 
 TOP = 10  # plans of a table
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
 NAMES: Mapping[str, str] = MappingProxyType({
     "compute": "compute", "recompute": "recompute", "imbalance": "imbalance", "tp": "tensor",
     "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
+})  # fmt: skip
+LABELS: Mapping[str, str] = MappingProxyType({
+    "compute": "计算", "recompute": "重算", "imbalance": "不均衡", "tp": "TP", "cp": "CP",
+    "pp": "PP", "bubble": "气泡", "dp": "DP",
 })  # fmt: skip
 
 
@@ -121,7 +126,7 @@ def why(better: Plan, worse: Plan) -> list[str]:
     word = "faster" if total >= 0 else "slower"
     rows = [["part", "first", "second", "saved", "of the second step"]]
     for name, saved in differences(better, worse):
-        times = [time(better.parts[name]), time(worse.parts[name]), _signed(saved)]
+        times = [time(better.parts[name]), time(worse.parts[name]), time(saved)]
         rows.append([NAMES.get(name, name), *times, share(saved / worse.step_seconds, 1)])
     redo = [f"{plan.recomputed_layers} of {plan.layers_per_stage}" for plan in (better, worse)]
     return [
@@ -141,5 +146,40 @@ def differences(better: Plan, worse: Plan) -> tuple[tuple[str, Fraction], ...]:
     return tuple((name, value) for name, value in ranked if value)
 
 
-def _signed(value: Fraction) -> str:
-    return time(value) if value >= 0 else f"−{time(-value)}"
+# --- as the notebook prints it
+
+
+def notebook_lines(
+    task: Task, fit: int, plans: Sequence[Plan], also: Sequence[tuple[int, Plan]] = ()
+) -> list[str]:
+    """The heading, with how many plans fit, some first plans, and others by their ranks."""
+    name = task.model.rpartition("-")[2].upper()
+    tokens = _short(task.batch * task.seq, 2**20, "M")
+    length = _short(task.seq, 2**10, "K")
+    return [
+        f"== {name}，{task.cards} 卡，{length} 序列，每步 {tokens} token：{fit} 种配置放得下",
+        *map(notebook_line, plans),
+        *(f"  第 {rank} 名：{notebook_line(plan)}" for rank, plan in also),
+    ]
+
+
+def notebook_line(plan: Plan) -> str:
+    """One plan: degrees, utilisation, memory, recomputed layers and shares of the step."""
+    parts = " ".join(f"{LABELS.get(name, name)} {share(part)}" for name, part in shares(plan))
+    redo = ""
+    if plan.recomputed_layers:
+        redo = f"，重算 {plan.recomputed_layers}/{plan.layers_per_stage} 层"
+    memory = printed(plan.memory_bytes / 2**30, decimals(0))
+    # The document's script has no micro-batch but 1.
+    micro = "" if plan.micro_batch == 1 else f" b={plan.micro_batch}"
+    return (
+        f"TP={plan.tp} CP={plan.cp} PP={plan.pp} DP={plan.dp}{micro}：MFU {share(plan.mfu, 1)}，"
+        f"{memory} GiB/卡{redo}｜{parts}"
+    )
+
+
+def _short(count: int, unit: int, prefix: str) -> str:
+    """A count in its binary unit where three decimals hold it, else all its digits."""
+    value = Fraction(count, unit)
+    short = (1000 * value).denominator == 1
+    return f"{printed(value, exact())}{prefix}".replace(",", "") if short else str(count)

@@ -23,14 +23,13 @@ import numpy as np
 import sympy as sp
 
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded, whole_number
-from derive.notation.errors import DeriveError, written
+from derive.notation.errors import DeriveError, guarded, whole_number, written
+from derive.notation.printed import as_text
 from derive.plan import report
 from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
 from derive.plan.nearest import CLOSEST, Near, nearest
 from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
 from derive.plan.task import DEGREES, Task
-from derive.plan.wording import as_text
 from derive.solve.evaluate import BLOCK, as_float, floats
 
 DENSE = 0.3  # above this share of a block, it is quicker to evaluate all of it

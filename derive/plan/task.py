@@ -5,7 +5,7 @@ Values come from the facts, from the assumption set, and last from the caller; a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -22,11 +22,11 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
 from derive.plan.axes import AXES, Counts, Space, grid
-from derive.plan.wording import amounts
 from derive.solve.evaluate import as_float
 from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of, typed_values, whole
 
 DEGREES = tuple(axis.symbol for axis in AXES)
+NOUNS = {"batch": "sequence", "cards": "card", "seq": "token"}
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
 SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
 RULED = (v.n_node, v.L, v.K, v.G, v.T_min)  # what the rules on degrees need
@@ -198,3 +198,8 @@ def _fraction(value: sp.Expr) -> Fraction:
     if not isinstance(value, sp.Rational):
         raise DeriveError(f"expected an exact number, found {value}")
     return Fraction(int(value.p), int(value.q))
+
+
+def amounts(quantity: str, values: Sequence[int]) -> str:
+    """Values of a quantity of a task: "511 or 518 sequences"."""
+    return f"{' or '.join(f'{x:,}' for x in values)} {NOUNS[quantity]}{'s'[: values[-1] != 1]}"

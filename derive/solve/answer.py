@@ -15,8 +15,7 @@ from derive.cost.assumptions import Assumptions
 from derive.cost.load import CAPACITY, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, written
+from derive.notation.errors import DeriveError, guarded, written
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
 from derive.solve.links import deciding, suited

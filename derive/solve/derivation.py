@@ -20,7 +20,7 @@ from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
-from derive.solve.optimum import Balance
+from derive.solve.powers import Balance
 from derive.solve.proof import (
     ALPHA,
     AtSplit,

@@ -25,8 +25,7 @@ from derive.cost.assumptions import CHOICES, Assumptions, assume
 from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
-from derive.notation.arguments import guarded, whole_number
-from derive.notation.errors import DeriveError, quoted, written
+from derive.notation.errors import DeriveError, guarded, quoted, whole_number, written
 from derive.notation.printed import Rounding, printed
 from derive.notation.quantity import Quantity
 from derive.solve.answer import assumption_lines, folded, input_lines

@@ -1,29 +1,21 @@
-"""The best value of a mesh axis: where communication is least, with its second-order check, and the
-loads that are left where an axis is free to choose.
-
-Loads that run side by side are best where a rising and a falling one are equal; loads that add up,
-where the derivative of their sum is zero.
-"""
+"""The best value of a mesh axis: where communication is least, with its second-order check."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions
-from derive.cost.load import Given, Load, Requirement
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, NotClosedForm, ProofError, written
+from derive.notation.errors import DeriveError, NotClosedForm, ProofError, guarded, written
 from derive.notation.printed import shown
 from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import link_notes
-from derive.solve.powers import coefficients
+from derive.solve.powers import Balance, at_best_split
 from derive.solve.question import (
     Fixed,
     Question,
@@ -36,108 +28,6 @@ from derive.solve.question import (
 from derive.solve.values import Filled, Giver
 
 _AT_CHIPS = Question(v.N, v.N, sp.S.One)
-
-
-@dataclass(frozen=True)
-class Balance:
-    """The best value of a mesh axis, free to choose, and the loads that it balances, each with its
-    link; `passes` are one where one pass binds on both links. `summed` says that they add up."""
-
-    symbol: sp.Symbol
-    at: sp.Expr
-    passes: tuple[str, ...]
-    links: tuple[str, ...]
-    loads: tuple[sp.Expr, ...]
-    summed: bool
-
-
-@dataclass(frozen=True)
-class Held:
-    """The loads in terms of what is held, the best splits where one is free to choose, how the
-    other mesh axes follow from the chips, and the axis that was free."""
-
-    loads: tuple[Load, ...]
-    splits: tuple[Balance, ...]
-    given: Given
-    free: sp.Symbol | None
-
-
-def held(need: Requirement, asked: Question, fixed: Iterable[sp.Symbol] = ()) -> Held:
-    """The loads for a question, their mesh expressed through N as far as needed.
-
-    A split is free where there are two mesh axes and neither is asked for or fixed; then it is
-    chosen for the best. Raises NotClosedForm where more than one axis would be free.
-    """
-    given, free = mesh_in_terms_of_chips(need, asked, fixed)
-    loads = tuple(load.put(dict(given)) for load in need.loads)
-    if free is None:
-        return Held(loads, (), given, None)
-    try:
-        return Held(*_at_best_split(loads, free), given, free)
-    except NotClosedForm as error:
-        raise NotClosedForm(f"{error}; it can be held: fixed=[{free}]") from None
-
-
-@lru_cache(maxsize=1024)
-def _at_best_split(
-    loads: tuple[Load, ...], symbol: sp.Symbol
-) -> tuple[tuple[Load, ...], tuple[Balance, ...]]:
-    """The loads with `symbol` chosen for the best: some value of it satisfies the given ones if
-    and only if the returned ones hold. Raises NotClosedForm."""
-    alone = [load for load in loads if len(load.terms) == 1]
-    summed = [load for load in loads if len(load.terms) > 1]
-    if summed and (len(summed) > 1 or any(load.total.has(symbol) for load in alone)):
-        raise NotClosedForm(f"several sums compete for the best {symbol}")
-    left, splits = _best_of_pairs(alone, symbol)
-    for load in summed:
-        at, value = _best_of_sum(load, symbol)
-        left.append(replace(load, terms=(value,)))
-        splits.append(Balance(symbol, at, load.passes[:1], load.links, load.terms, True))
-    return tuple(left), tuple(splits)
-
-
-def _best_of_pairs(alone: list[Load], symbol: sp.Symbol) -> tuple[list[Load], list[Balance]]:
-    powers: list[tuple[Load, sp.Rational, sp.Expr]] = []
-    for load in alone:
-        terms = coefficients(load.total, symbol)
-        if len(terms) != 1:
-            told = f"the best {symbol} has no readable closed form"
-            raise NotClosedForm(f"{told}: {tex.text(load.total)} is not a single power of it")
-        powers += [(load, power, coefficient) for power, coefficient in terms.items()]
-    left = [load for load, power, _ in powers if power == 0]
-    rising, falling = [x for x in powers if x[1] > 0], [x for x in powers if x[1] < 0]
-    if bool(rising) != bool(falling):
-        changes = "grows" if rising else "falls"
-        raise NotClosedForm(f"no best {symbol}: every load {changes} with it")
-    splits = []
-    for up, p, a in rising:
-        for down, r, b in falling:
-            at = (b / a) ** (1 / (p - r))
-            both = tuple(name for name in up.passes if name in down.passes)
-            passes = both or tuple(dict.fromkeys((*up.passes, *down.passes)))
-            links = (*up.links, *down.links)
-            left.append(Load((a * at**p,), ("".join(sorted(links)),), passes))
-            pair = both[:1] or tuple(dict.fromkeys((up.passes[0], down.passes[0])))
-            splits.append(Balance(symbol, at, pair, links, (up.total, down.total), False))
-    return left, splits
-
-
-def _best_of_sum(load: Load, symbol: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
-    """Where a*x**p + b*x**r + c is least, its derivative zero, and that least value."""
-    terms = coefficients(load.total, symbol)
-    constant = terms.pop(sp.S.Zero, sp.S.Zero)
-    rising = [(p, a) for p, a in terms.items() if p > 0]
-    falling = [(r, b) for r, b in terms.items() if r < 0]
-    if not rising or not falling:
-        changes = "grows" if rising else "falls"
-        raise NotClosedForm(f"no best {symbol}: the sum only {changes} with it")
-    if len(terms) != 2:
-        told = "more than one power of the split on a side"
-        raise NotClosedForm(f"{told} has no readable closed form")
-    ((p, a),), ((r, b),) = rising, falling
-    at = (-r * b / (p * a)) ** (1 / (p - r))
-    # There b*x**r is -p/r times a*x**p.
-    return at, a * at**p * (1 - p / r) + constant
 
 
 @guarded
@@ -235,7 +125,7 @@ def optimum(
         given, free = ((free, v.N / need.chips.xreplace({free: sp.S.One})),), symbol
     most = given[0][1].xreplace({free: sp.S.One})
     loads = tuple(load.put(dict(given)) for load in need.loads)
-    _, splits = _at_best_split(loads, free)
+    _, splits = at_best_split(loads, free)
     places = {sp.powsimp(s.at): s for s in splits}
     if not places:
         raise NotClosedForm(f"no best {symbol}: no load falls with it as another grows")

@@ -14,15 +14,13 @@ from derive.cost.load import CAPACITY, Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation import tex
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError, NotClosedForm, ProofError, quoted, unknown
+from derive.notation.errors import DeriveError, NotClosedForm, ProofError, guarded, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity, evaluated, number
 from derive.notation.units import one
 from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
 from derive.solve.links import link_notes, other_networks
-from derive.solve.optimum import Balance, Held, held
-from derive.solve.powers import solved, turned
+from derive.solve.powers import Balance, Held, held, solved, turned
 from derive.solve.proof import Separation
 from derive.solve.question import (
     Fixed,

@@ -17,8 +17,7 @@ from derive.cost.network import TORUS_AXES
 from derive.facts import Chip, Fact, Model
 from derive.notation import digits, tex
 from derive.notation import symbols as v
-from derive.notation.arguments import whole_number
-from derive.notation.errors import DeriveError, UnitError, quoted, too_large
+from derive.notation.errors import DeriveError, UnitError, quoted, too_large, whole_number
 from derive.notation.printed import shown
 from derive.notation.quantity import (
     Quantity,

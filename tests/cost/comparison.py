@@ -10,11 +10,10 @@ import sympy as sp
 from reference import Sizes, differentiable, is_exact, truth
 from simulator import Machine, Mesh, SimulationError
 
-from derive.cost.block import Block, FunctionLine
+from derive.cost.block import Block, FunctionLine, Tensor
 from derive.cost.passes import Program, gradient, program
 from derive.cost.program import Applied, Moved, Multiplied, PassCost, Saved, Sliced
 from derive.cost.reader import block
-from derive.cost.tensor import Tensor
 from derive.notation.symbols import find, mesh_axis
 
 ELEMENT, GRADIENT, WIDE = 2, 5, 7  # bytes; unlike, so that mixing them up shows

@@ -17,8 +17,8 @@ from math import prod
 import functions
 import numpy as np
 
+from derive.cost.block import Layout, Tensor
 from derive.cost.program import Applied, Moved, Multiplied, Operation, Sliced
-from derive.cost.tensor import Layout, Tensor
 
 Device = tuple[int, ...]
 TOLERANCE = 1e-9  # relative, of blocks with roots and exponentials; all others are exact

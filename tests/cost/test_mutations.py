@@ -16,13 +16,11 @@ from simulator import SimulationError
 
 from derive.cost import block as block_module
 from derive.cost import passes, program, rules, stage
-from derive.cost.block import FUNCTIONS, FunctionLine
+from derive.cost.block import FUNCTIONS, FunctionLine, Tensor
 from derive.cost.layout import rules_of, spread
 from derive.cost.program import TRAVERSALS, Move, Multiplied, Pair, Saved
 from derive.cost.reader import block
-from derive.cost.strategies import STRATEGIES
-from derive.cost.tensor import Tensor
-from derive.cost.transformer import BLOCKS
+from derive.cost.strategies import BLOCKS, STRATEGIES
 from derive.notation.symbols import e
 
 LAYERS = (

@@ -11,14 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shardings import ODD, layouts, shardings, typed
 
-from derive.cost.block import FUNCTIONS, Block, FunctionLine, ProductLine, gated
+from derive.cost.block import FUNCTIONS, Block, FunctionLine, ProductLine, Tensor, gated
 from derive.cost.layout import KINDS, rules_of, spread
 from derive.cost.layout import LONGEST as LONGEST_LAYOUT
 from derive.cost.passes import program
 from derive.cost.reader import LONGEST, MOST_LINES, block
-from derive.cost.strategies import STRATEGIES
-from derive.cost.tensor import Tensor
-from derive.cost.transformer import ATTENTION, BLOCKS, MLP
+from derive.cost.strategies import ATTENTION, BLOCKS, MLP, STRATEGIES
 from derive.notation.errors import ShardingError
 from derive.notation.symbols import T, U, find
 

@@ -12,8 +12,7 @@ import pytest
 
 from derive import facts
 from derive.facts.derived import formula
-from derive.facts.keys import CHIP_FACTS
-from derive.facts.readings import choose
+from derive.facts.fact import CHIP_FACTS, choose
 
 READINGS = [
     (fact, reading)

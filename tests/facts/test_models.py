@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derive import facts
-from derive.facts.models import Model
+from derive.facts.owners import Model
 from derive.notation.errors import FactError, UnknownName
 from derive.notation.quantity import check_label
 from derive.notation.symbols import D, F, G, H, K, L, P, V

@@ -5,8 +5,7 @@ from itertools import combinations, permutations
 import pytest
 import sympy as sp
 
-from derive.facts.keys import CHIP_FACTS
-from derive.facts.readings import Fact, Profile, Reading, choose
+from derive.facts.fact import CHIP_FACTS, Fact, Profile, Reading, choose
 from derive.notation.errors import FactError, UnknownName
 
 KEYS = ("A", "B#a", "B#b", "C")

@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pytest
 
-from derive.notation.arguments import guarded
-from derive.notation.errors import DeriveError
+from derive.notation.errors import DeriveError, guarded
 
 
 @guarded

@@ -17,7 +17,7 @@ from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.quantity import number
 from derive.notation.units import flop, second
-from derive.plan import notebook
+from derive.plan.report import notebook_line, notebook_lines
 from derive.plan.search import search
 from derive.plan.task import task
 
@@ -55,7 +55,8 @@ def test_the_outputs_are_the_notebook_s_line_by_line():
     for key, also in zip(SEARCHES, ALSO, strict=True):
         ranking = search(of_notebook(key))
         ranks = [ranking.rank(tp=tp, cp=cp, pp=pp) for tp, cp, pp in also]
-        lines += notebook.lines(ranking, ranking.plans(3), ranks)
+        others = [(rank, ranking.plan(rank)) for rank in ranks]
+        lines += notebook_lines(ranking.task, ranking.fit, ranking.plans(3), others)
     assert lines == LINES
     assert len(LINES) == 24
 
@@ -92,17 +93,18 @@ def test_what_the_script_prints_where_little_or_nothing_fits(
     script, capsys, name, cards, seq, batch
 ):
     ranking = search(asked(name, cards, seq, batch))
-    title, _, _ = notebook.lines(ranking, ())[0].removeprefix("== ").partition("：")
+    lines = notebook_lines(ranking.task, ranking.fit, ranking.plans(3))
+    title, _, _ = lines[0].removeprefix("== ").partition("：")
     of = script.llama70b if name == "llama-3-70b" else script.llama8b
     script.search(title, of, seq, batch, cards)
-    assert list(notebook.lines(ranking, ranking.plans(3))) == capsys.readouterr().out.splitlines()
+    assert lines == capsys.readouterr().out.splitlines()
     assert f"{cards} 卡" in title
 
 
 @pytest.mark.parametrize("batch", [1, 3, 512, 1000, 4097, 10**15])
 @pytest.mark.parametrize("seq", [2, 6, 8192, 9000, 10**15])
 def test_the_title_states_the_very_numbers(seq, batch):
-    heading = notebook.lines(search(asked(seq=seq, batch=batch)), ())[0]
+    heading = notebook_lines(asked(seq=seq, batch=batch), 0, ())[0]
     length, tokens = re.search(r"，([\d.]+K?) 序列，每步 ([\d.]+M?) token", heading).groups()
     for shown, unit, count in ((length, 2**10, seq), (tokens, 2**20, seq * batch)):
         scale = unit if shown[-1] in "KM" else 1
@@ -117,13 +119,13 @@ def test_the_title_states_the_very_numbers(seq, batch):
     ],
 )  # fmt: skip
 def test_a_length_has_at_most_three_digits_after_the_point(seq, shown):
-    heading = notebook.lines(search(asked(seq=seq, cp=1)), ())[0]
+    heading = notebook_lines(asked(seq=seq, cp=1), 0, ())[0]
     assert f"，{shown} 序列，" in heading
 
 
 def test_plans_that_differ_in_the_micro_batch_alone_read_differently():
     ranking = search(asked(assumptions=DEFAULT))
-    shown = [notebook.line(plan).split("：")[0] for plan in ranking.plans()]
+    shown = [notebook_line(plan).split("：")[0] for plan in ranking.plans()]
     assert len(set(shown)) == len(shown) > 20
     assert "TP=8 CP=1 PP=1 DP=8" in shown and "TP=8 CP=1 PP=1 DP=8 b=2" in shown
 

@@ -15,7 +15,8 @@ from derive.cost.strategies import cross_pod, fsdp, fsdp_tensor, layer, weight_r
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
-from derive.solve.optimum import Balance, _at_best_split, optimum
+from derive.solve.optimum import optimum
+from derive.solve.powers import Balance, at_best_split
 from derive.solve.threshold import threshold
 
 CASE = {"B": 4_194_304, "N": 8960, "M_X": 2, "M_Y": 1}
@@ -129,7 +130,7 @@ HALF = sp.Rational(1, 2)
 
 
 def at_best(*loads: Load) -> tuple[list[sp.Expr], tuple[Balance, ...]]:
-    left, splits = _at_best_split(loads, v.X)
+    left, splits = at_best_split(loads, v.X)
     return [load.total for load in left], splits
 
 
@@ -177,7 +178,7 @@ def test_a_pair_is_of_the_passes_that_both_have_or_else_of_either() -> None:
         (first + second, second, second, second),
         (second, first, second + first, second + first),
     ):
-        loads, (split,) = _at_best_split(
+        loads, (split,) = at_best_split(
             (Load((v.X,), ("X",), up), Load((v.B / v.X,), ("Y",), down)), v.X
         )
         assert [load.passes for load in loads] == [left] and split.passes == shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import sympy as sp
 
@@ -104,11 +105,13 @@ def rank_of(ranking: Ranking, tp: int, cp: int, pp: int) -> int:
     return ranking.rank(tp=tp, cp=cp, pp=pp)
 
 
+@cache
 def at(ranking: Ranking, tp: int, cp: int, pp: int) -> Plan:
     """The plan with these degrees, which must fit."""
     return ranking.plan(rank_of(ranking, tp, cp, pp))
 
 
+@cache
 def ranked(key: str, rank: int) -> Plan:
     """The plan of that rank in one of the five searches."""
     return FOUND[key].plan(rank)

@@ -15,7 +15,7 @@ from derive.plan.plan import Plan, plan_of
 from derive.plan.search import search
 from derive.plan.task import Task, task
 
-from .common import CASES, FOUND, SHORT, asked, chapter, h100, llama70, n, pc, q, whole
+from .common import CASES, FOUND, SHORT, asked, chapter, h100, llama70, n, pc, q, ranked, whole
 
 SEARCHES = ("70b-64-8k", "70b-64-128k")
 
@@ -40,7 +40,7 @@ def first_plan(asked: Task) -> Plan:
     return search(asked, top=1).plan(1)
 
 
-BEFORE = {key: FOUND[key].plan(1) for key in SEARCHES}
+BEFORE = {key: ranked(key, 1) for key in SEARCHES}
 alone = {}
 for name in CORRECTIONS:
     assumptions = step_assumptions(f"notebook+{name}")
@@ -144,7 +144,7 @@ chapter.require(
 )
 
 # All of them.
-pairs = {key: (FOUND[key].plan(1), first_plan(asked(*CASES[key], DEFAULT))) for key in CASES}
+pairs = {key: (ranked(key, 1), first_plan(asked(*CASES[key], DEFAULT))) for key in CASES}
 TITLES: dict[str, Cell] = {
     "70b-64-8k": ("70B at 8K on ", whole(64)),
     "70b-64-128k": ("70B at 128K on ", whole(64)),

@@ -205,7 +205,7 @@ for size, key in (("70b", "70b-64-8k"), ("8b", "8b-8-8k")):
     )
 
 # The ceiling, and the least recomputation.
-highest = max((ranking.plan(1).mfu, key) for key, ranking in FOUND.items())
+highest = max((ranked(key, 1).mfu, key) for key in FOUND)
 best = ranked(highest[1], 1)
 chapter.require("search-maximum-mfu", best["mfu"], "<", bound[v.eta])
 chapter.shown("search-maximum-mfu-value", best["mfu"], percent(1))

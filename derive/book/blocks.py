@@ -160,12 +160,12 @@ def notation(raw: str) -> str:
     # Longest first, so that W is not found inside W_{dcn}; each find is taken out.
     for entry in sorted(known, key=lambda entry: -len(entry.tex)):
         lead = "" if entry.tex.startswith("\\") else r"(?<![A-Za-z\\_])"
-        pattern = re.compile(lead + re.escape(entry.tex) + _TOKEN_END)
+        pattern = lead + re.escape(entry.tex) + _TOKEN_END
         if len(entry.tex) == 1:
             remaining = re.sub(r"\\(?:text|mathrm)\{[^{}]*\}", " ", remaining)
-        if pattern.search(remaining):
+        if entry.tex in remaining and re.search(pattern, remaining):
             seen.add(entry.symbol.name)
-            remaining = pattern.sub(" ", remaining)
+            remaining = re.sub(pattern, " ", remaining)
     printed = [entry for entry in known if entry.symbol.name in seen]
     rows = [[tex.inline(one.tex), one.gloss, one.unit.words()] for one in printed]
     if not rows:

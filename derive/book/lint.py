@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -146,9 +146,10 @@ def _digits(
 ) -> Iterator[Mistake]:
     if names is not None:
         text = names.sub(lambda name: _NOTHING + _lines_of(name[0]), text)
-    for word in re.finditer(r"\S+", text):
+    digits = {c for c in set(text) if unicodedata.category(c) in ("Nd", "No", "Nl")}
+    for word in re.finditer(r"\S+", text if digits else ""):
         typed = word[0].strip(f"{_NOTHING}.,;:!?()[]\"'*_")
-        if not any(unicodedata.category(c) in ("Nd", "No", "Nl") for c in typed):
+        if digits.isdisjoint(typed):
             continue
         line = first + text.count("\n", 0, word.start())
         line = next((n for n in range(line, len(lines)) if typed in lines[n]), line)
@@ -167,11 +168,12 @@ def _supported(
     tokens: Sequence[Any], rendered: Rendered, starts: Sequence[int]
 ) -> Iterator[Mistake]:
     """Each paragraph, list item or table that holds a figure holds a citation or "derived"."""
+    places = [span.start for span in rendered.spans]
     for token in tokens:
         if token.type not in ("paragraph_open", "table_open") or token.map is None:
             continue
-        begin, end = starts[token.map[0]], starts[min(token.map[1], len(starts) - 1)]
-        inside = [s for s in rendered.spans if begin <= s.start < end]
+        ends = starts[token.map[0]], starts[min(token.map[1], len(starts) - 1)]
+        inside = rendered.spans[slice(*(bisect_left(places, end) for end in ends))]
         figures = [s for s in inside if s.mark.kind in SUPPORTED]
         if figures and not any(s.mark.kind in SUPPORTING for s in inside):
             kind = "table" if token.type == "table_open" else "paragraph"

@@ -19,7 +19,8 @@ _HIDDEN = "".join(map(chr, [*range(0xE010, 0xE01A), *range(0xE020, 0xE02A)]))
 _HIDE, _REVEAL = str.maketrans(_SHOWN, _HIDDEN), str.maketrans(_HIDDEN, _SHOWN)
 PRIVATE = re.compile("[\ue000-\ue02f]")
 _ANY = re.compile(f"([{START}{LINE}])([\ue010-\ue019]+){MIDDLE}|({END})")
-_TRAILING = re.compile(f"[ \t]+((?:{END}|[{START}{LINE}][\ue010-\ue019]+{MIDDLE})*)(?=\n|$)")
+_MARK = f"{END}|[{START}{LINE}][\ue010-\ue019]+{MIDDLE}"
+_TRAILING = re.compile(f"[ \t]+(?=[\n{END}{START}{LINE}]|$)((?:{_MARK})*)(?=\n|$)")
 
 
 @dataclass(frozen=True)

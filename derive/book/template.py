@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from traceback import walk_stack, walk_tb
 from typing import Any
 
@@ -78,6 +80,7 @@ def compiled(source: str, path: str, names: Mapping[str, Any]) -> Template:
         comment_start_string="<#", comment_end_string="#>",
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True,
         trim_blocks=True, lstrip_blocks=True, newline_sequence="\n", extensions=[_LineNumbers],
+        optimized=False,
     )  # fmt: skip
     environment.globals.clear()
     environment.filters.clear()
@@ -95,9 +98,10 @@ def compiled(source: str, path: str, names: Mapping[str, Any]) -> Template:
 
 
 def _check(tree: nodes.Template, path: str, names: Mapping[str, Any]) -> None:
-    stored = {n.name for n in tree.find_all(nodes.Name) if n.ctx != "load"}
+    every = list(tree.find_all(nodes.Node))
+    stored = {n.name for n in every if isinstance(n, nodes.Name) and n.ctx != "load"}
     problems = []
-    for node in tree.find_all(nodes.Node):
+    for node in every:
         if not isinstance(node, _ALLOWED):
             said = next((text for kind, text in _SAID.items() if isinstance(node, kind)), "")
             said = said or type(node).__name__.lower()
@@ -119,8 +123,15 @@ def current_line() -> int:
     for frame, line in walk_stack(sys._getframe(1)):
         template = frame.f_globals.get("__jinja_template__")
         if isinstance(template, Template):
-            return template.get_corresponding_lineno(line)
+            lines = _lines(template)
+            return lines[bisect_right(lines, (line, sys.maxsize)) - 1][1]
     return 0
+
+
+@lru_cache(maxsize=1)
+def _lines(template: Template) -> list[tuple[int, int]]:
+    """The lines of the template's code, each with the line of its text."""
+    return [(0, 1), *((code, text) for text, code in template.debug_info)]
 
 
 def rendered(template: Template, path: str) -> str:

@@ -35,7 +35,7 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     terms = [
         define(v.psi, chip_parameters(assumptions), on("largest_stage")),
         define(v.M_states, (v.e + v.e_g) * v.psi + optimizer, on("gradient_bytes")),
-        define(v.n_fly, sp.Min(v.pp, v.n_mb)),
+        define(v.n_fly, sp.Min(v.pp, v.n_mb, evaluate=False)),
         define(v.a_1, saved, on("saved_tensors")),
         define(v.a_0, stage.input_bytes()),
     ]

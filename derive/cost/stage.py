@@ -28,6 +28,9 @@ _PER_REPLICA = {v.b_seq: v.b_seq * v.dp}
 _PER_RANK = {v.T: v.T_r * v.cp}
 
 
+factored = lru_cache(maxsize=256)(sp.factor_terms)
+
+
 @lru_cache(maxsize=16)
 def laid_out(block: Block) -> Program:
     """The program of a block under the layout of a plan."""
@@ -37,7 +40,7 @@ def laid_out(block: Block) -> Program:
 
 def on_chip(expr: sp.Expr) -> sp.Expr:
     """An expression of a program in the terms of one chip: its micro-batch and its tokens."""
-    return sp.factor_terms(expr.xreplace(_PER_REPLICA).xreplace(_PER_RANK))
+    return factored(expr.xreplace(_PER_REPLICA).xreplace(_PER_RANK))
 
 
 def by_matrices(read: Callable[[Block], sp.Expr]) -> sp.Expr:

@@ -50,7 +50,7 @@ def _node_link(link: sp.Symbol) -> sp.Expr:
     is where the chips that it spans divide those of a node: floor(x) + floor(-x) + 1 is 1 for a
     whole x and 0 for any other."""
     nodes = v.n_node / SPANS[link]
-    inside = sp.floor(nodes) + sp.floor(-nodes) + 1
+    inside = sp.floor(nodes, evaluate=False) + sp.floor(-nodes, evaluate=False) + 1
     return sp.Max(v.W_dcn, v.W_node * inside, evaluate=False)
 
 
@@ -90,7 +90,7 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 
     def layers(each: sp.Expr, once_more: sp.Expr) -> sp.Expr:
         """All layers of a stage, and the recomputed ones once more."""
-        return sp.factor_terms(v.L_p * each + again * once_more)
+        return stage.factored(v.L_p * each + again * once_more)
 
     in_group = [
         seconds(stage.tensor_moves(p), Switch("tp", v.W_tp), exact) for p in (both, forward)
@@ -109,7 +109,7 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         define(v.t_tp, layers(*in_group), on("recompute_collectives")),
         define(v.t_ring, layers(*round_ring), on("ring_tensor", "recompute_collectives")),
         define(v.t_attn, (v.L_p + again * share) * v.f_A * v.t_1, on("recompute_collectives")),
-        define(v.t_cp, sp.Max(v.t_ring, v.t_attn) - v.t_attn),
+        define(v.t_cp, sp.Max(v.t_ring, v.t_attn, evaluate=False) - v.t_attn),
         define(v.t_pp, hops * v.x_pp * piped),
         define(v.t_mb, v.t_slow + v.t_tp + v.t_cp + v.t_pp),
     )
@@ -160,9 +160,14 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 @lru_cache(maxsize=16)
 def _of_all_parameters(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
     """The time of moves of a layer's parameters, for all that a chip has."""
-    of_layer = stage.on_chip(sp.Add(*(size for _, size in stage.layer().parameters)))
-    each = (sp.cancel(time / of_layer) for time in _by_link(moves, network, exact))
-    return sp.factor_terms(v.psi * sp.Add(*each))
+    ((collective, axes),) = {(move.collective, move.axes) for move in moves}
+    moved, of_layer = (
+        sp.Add(*sizes)
+        for sizes in ([m.array_bytes for m in moves], [n for _, n in stage.layer().parameters])
+    )
+    size = v.psi * sp.cancel(moved / of_layer)
+    together = Move(collective, "parameters", axes, size, critical=False)
+    return sp.factor_terms(seconds((together,), network, exact))
 
 
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:

@@ -28,7 +28,7 @@ from derive.notation.errors import (
     written,
 )
 from derive.notation.printed import Kind, Rounding, printed, printed_tex, reading_rule
-from derive.notation.symbols import known, meaning, rank, unit_of_symbol
+from derive.notation.symbols import known, meaning, symbols_of, unit_of_symbol
 from derive.notation.text import text
 from derive.notation.units import Unit, one, unit_of
 
@@ -36,6 +36,7 @@ Operand: TypeAlias = "Quantity | int | Fraction"
 Comparison: TypeAlias = Callable[["Quantity", Operand], bool]
 Status = Literal["published", "derived", "provisional", "assumed", "measured", "given"]
 _TOWARD: dict[str, digits.Toward] = {"": "nearest", "<=": "down", ">=": "up"}
+_WAYS = {"status": get_args(Status), "bound": tuple(_TOWARD)}
 _TURNED = {"": "", "<=": ">=", ">=": "<="}
 _FORMAT = re.compile(r"((?:.?[<^>])?(?:[1-9][0-9]{0,2})?)(,?)(?:(?:\.([0-9]{1,2}))?([defg%]))?s?")
 _KINDS: dict[str, Kind] = {
@@ -96,7 +97,7 @@ class Quantity:
             raise DeriveError(f"unit: {told}, found {written(self.unit)}")
         if not isinstance(self.name, str):
             raise DeriveError(f"name: expected text, found {written(self.name)}")
-        for field, ways in (("status", get_args(Status)), ("bound", (*_TOWARD,))):
+        for field, ways in _WAYS.items():
             if (value := getattr(self, field)) not in ways:
                 told = f"expected one of {', '.join(map(repr, ways))}"
                 raise DeriveError(f"{field}: {told}, found {written(value)}")
@@ -252,7 +253,7 @@ def evaluated(
     Without `unit`, the unit is the fold of the expression over the bound quantities' units.
     Raises DeriveError naming the symbols left without a value.
     """
-    symbols = sorted(expr.free_symbols, key=rank)
+    symbols = symbols_of(expr)
     if missing := [s for s in symbols if s not in values]:
         raise without_value(missing)
     for s in symbols:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from keyword import iskeyword
 
 import sympy as sp
@@ -120,6 +120,12 @@ def rank(letter: sp.Symbol) -> tuple[int, str]:
     if known is None or known.role == "axis":
         return (sys.maxsize, letter.name)
     return (known.place, letter.name)
+
+
+@lru_cache(maxsize=4096)
+def symbols_of(expr: sp.Expr) -> tuple[sp.Symbol, ...]:
+    """The symbols of an expression in the order of declaration."""
+    return tuple(sorted(expr.free_symbols, key=rank))
 
 
 def unit_of_symbol(letter: sp.Symbol) -> Unit:

@@ -118,7 +118,7 @@ def terms(expr: sp.Expr, order: SymbolOrder = rank) -> list[sp.Expr]:
     def key(term: sp.Expr) -> tuple[object, ...]:
         negative = term.as_coeff_Mul()[0].is_negative is True
         symbols = sorted(order(s) for s in term.free_symbols)
-        return (negative, not symbols, symbols, str(term))
+        return (negative, not symbols, symbols, text(term))
 
     return sorted(sp.Add.make_args(expr), key=key)
 
@@ -150,7 +150,7 @@ def text(expr: sp.Basic) -> str:
         return f"{_atom(expr.base)}**{_atom(expr.exp)}"
     if isinstance(expr, (sp.Function, sp.Max, sp.Min)):
         name = type(expr).__name__
-        arguments = sorted(expr.args, key=str) if name in ("Max", "Min") else expr.args
+        arguments = sorted(expr.args, key=text) if name in ("Max", "Min") else expr.args
         return f"{_NAMES.get(name, name)}({', '.join(text(a) for a in arguments)})"
     return str(expr)
 

@@ -134,8 +134,7 @@ class Plan:
 def _tree(
     expr: sp.Expr, value: Fraction, unit: Unit, name: str, known: Mapping[sp.Symbol, Quantity]
 ) -> Quantity:
-    symbols = sorted(expr.free_symbols, key=v.rank)
-    inputs = tuple((s.name, known[s]) for s in symbols)
+    inputs = tuple((s.name, known[s]) for s in v.symbols_of(expr))
     return Quantity(sp.Rational(value), unit, name, formula=text(expr), inputs=inputs)
 
 
@@ -176,8 +175,7 @@ def _exact(step: StepModel) -> tuple[Compiled, Compiled]:
 @lru_cache(maxsize=64)
 def in_blocks(step: StepModel, targets: tuple[sp.Expr, ...], full: bool = False) -> Compiled:
     """Targets over columns of degrees and a row of micro-batches, the last axis."""
-    each = tuple(sp.collect(target, v.n_mb) for target in targets)  # a product less per term
-    return compiled(each, _definitions(step, full), (DEGREES[:-1], DEGREES[-1:]))
+    return compiled(targets, _definitions(step, full), (DEGREES[:-1], DEGREES[-1:]))
 
 
 def least_memory(task: Task, columns: Mapping[sp.Symbol, Any]) -> Any:

@@ -71,7 +71,7 @@ class Compiled:
         if missing := [s.name for s in self.arguments if s not in values]:
             raise DeriveError(f"no value for {', '.join(missing)}")
         tools = (arithmetic[name] for name in EXACT)
-        return self.body(*tools, *(values[s] for s in self.arguments))
+        return self.body((*tools, *(values[s] for s in self.arguments)))
 
 
 def exactly(expr: sp.Expr, values: Mapping[sp.Symbol, Fraction]) -> Fraction:
@@ -104,13 +104,15 @@ def compiled(
     page = _Page(dict(definitions), extents)
     results = tuple(sp.Dummy(page.part(target).text) for target in targets)
     arguments = tuple(sorted(page.arguments, key=v.rank))
-    # lambdify makes the function: a symbol stands for a name, a dummy for what is written.
+    # lambdify makes the function: a symbol stands for names, a dummy for what is written.
+    names = ", ".join([*(f"_{name}" for name in EXACT), *(s.name for s in arguments)])
+    given = sp.Symbol("_given")  # one argument that is taken apart, since lambdify sorts them all
     body = sp.lambdify(
-        (*(sp.Symbol(f"_{name}") for name in EXACT), *arguments),
+        (given,),
         results,
         modules=[{}],
         printer=lambda symbol: symbol.name,
-        cse=lambda results: (page.lines, results),
+        cse=lambda results: ([(sp.Symbol(names), given), *page.lines], results),
         docstring_limit=0,
     )
     return Compiled(arguments, body)

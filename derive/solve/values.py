@@ -321,7 +321,7 @@ def filled(
         if expr is None:
             missing.add(symbol)
             return False
-        if not all([fill(s) for s in sorted(expr.free_symbols, key=v.rank)]):
+        if not all([fill(s) for s in v.symbols_of(expr)]):
             return False
         known[symbol] = evaluated(expr, known, v.unit_of_symbol(symbol), symbol.name)
         if symbol in left:

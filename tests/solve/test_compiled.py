@@ -230,7 +230,7 @@ def test_a_page_names_symbols_of_the_vocabulary_and_nothing_else(name: str) -> N
     function = compiled((model.seconds, sp.sqrt(v.B), sp.log(v.D)), definitions)
     words = set(re.findall(r"[A-Za-z_]\w*", page(function)))
     own = {word for word in words if re.fullmatch(r"_\d+", word)}
-    own |= {"def", "return", "_lambdifygenerated", *(f"_{name}" for name in EXACT)}
+    own |= {"def", "return", "_lambdifygenerated", "_given", *(f"_{name}" for name in EXACT)}
     assert words - own <= set(v.vocabulary())
     assert list(EXACT) == sorted(floats(), key=list(EXACT).index)
 

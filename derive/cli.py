@@ -78,7 +78,7 @@ def _answered(options: Namespace) -> int:
         return import_module("derive.commands.repl").run()  # type: ignore[no-any-return]
     command = import_module(f"derive.commands.{options.command}")
     data, text, *code = getattr(command, options.call)(options)
-    if getattr(options, "json", False):
+    if getattr(options, "json", False) or getattr(options, "format", "") == "json":
         output.write_json(data)
     elif text:
         output.write(text, verbatim=options.command == "build")

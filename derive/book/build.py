@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 from derive.book import drawing, folders, template
 from derive.book.chapter import Chapter
@@ -18,6 +19,8 @@ from derive.book.plots import Drawable, is_current, signature
 from derive.book.problems import BookError, Problem, diff, drifted
 from derive.book.prose import Ledger, Prose
 from derive.notation.errors import DeriveError, nearest, quoted
+
+Outcome = TypeVar("Outcome")
 
 # --- one chapter
 
@@ -101,19 +104,23 @@ def render_all(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, Result 
     error for one that cannot be rendered."""
     outcomes: dict[Folder, Result | BookError] = {}
     for folder in shelf.picked(wanted):
-        try:
-            outcomes[folder] = render(folder, shelf)
-        except BookError as error:
-            outcomes[folder] = error
+        outcomes[folder] = _attempted(shelf, partial(render, folder, shelf))
     results = {f: result for f, result in outcomes.items() if isinstance(result, Result)}
     texts = {folder.path / OUTPUT: result.rendered.text for folder, result in results.items()}
     there = cache(lambda path: anchors(texts[path] if path in texts else path.read_text("utf-8")))
     for folder, result in results.items():
-        try:
-            outcomes[folder] = _read(result, texts, there)
-        except BookError as error:
-            outcomes[folder] = error
+        outcomes[folder] = _attempted(shelf, partial(_read, result, texts, there))
     return outcomes
+
+
+def _attempted(shelf: Shelf, step: Callable[[], Outcome]) -> Outcome | BookError:
+    """What a step gives, or what stops it: its problems, or the file that the system refuses."""
+    try:
+        return step()
+    except BookError as error:
+        return error
+    except OSError as error:
+        return BookError(Problem(shelf.named(error), 0, error.strerror or str(error)))
 
 
 def _read(
@@ -196,7 +203,11 @@ class Checked:
 
 def check(shelf: Shelf, wanted: Iterable[str] = ()) -> list[Checked]:
     """Each chapter against what is written of it. Nothing is written."""
-    return [_checked(folder, outcome) for folder, outcome in render_all(shelf, wanted).items()]
+    checked = []
+    for folder, outcome in render_all(shelf, wanted).items():
+        one = _attempted(shelf, partial(_checked, folder, outcome))
+        checked.append(Checked(folder, one.problems) if isinstance(one, BookError) else one)
+    return checked
 
 
 def _checked(folder: Folder, outcome: Result | BookError) -> Checked:
@@ -223,6 +234,8 @@ def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
             changes.append(Problem(path, 0, "has CRLF line ends"))
         changes += drifted(text, result.rendered, path)
         changed = diff(text, result.rendered.text, path)
+        if not changes:
+            changes.append(Problem(path, 0, "has other text than a build writes"))
     for name, plot in result.plots:
         drawn = folders.read(folder.path / name)
         if not is_current(plot, drawn):

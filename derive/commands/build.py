@@ -9,9 +9,11 @@ from typing import Any
 
 from derive.book.build import Checked, build, check
 from derive.book.folders import TEMPLATE, Shelf
-from derive.book.problems import BookError, Problem
+from derive.book.problems import BookError
 from derive.commands import output
+from derive.commands.formats import Document, row, told
 from derive.commands.inputs import path_of
+from derive.commands.parser import FORMATS
 from derive.facts import Catalogue
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity
@@ -20,51 +22,50 @@ DONE, DRIFT, ERROR = 0, 1, 2
 
 
 def run(options: Namespace) -> tuple[Any, str, int]:
-    """What was built, or what a build would change, as data and as text, and the exit code: 1 for
-    drift under --check. Mistakes go to standard error, a line each, with file and line."""
+    """What was built, or what a build would change, as data and in the format that was asked for,
+    and the exit code: 1 for drift under --check. In text, mistakes go to standard error.
+
+    Raises DeriveError where nothing can be built or checked.
+    """
+    form = options.format or FORMATS[0]
+    if form == "junit" and not options.check:
+        raise DeriveError("--format junit: of a check; add --check, or take another format")
     shelf = shelf_of(options)
     try:
         if options.check:
-            return _check(shelf, options)
+            return _check(shelf, options.chapter, form)
         written = build(shelf, options.chapter)
     except BookError as error:
-        output.complain(str(error))
-        return {"errors": [_row(problem) for problem in error.problems]}, "", ERROR
-    except OSError as error:
-        if error.filename is None:  # of the output, not of a file of the book
-            raise
-        output.complain(f"{shelf.named(error)}: {error.strerror or error}")
-        return {"errors": [{"file": shelf.named(error), "text": error.strerror}]}, "", ERROR
+        if form == FORMATS[0]:
+            output.complain(str(error))
+        document = Document(shelf.place.name, error.problems)
+        return (
+            {"errors": [row(problem) for problem in error.problems]},
+            told(form, [document]),
+            ERROR,
+        )
     except KeyboardInterrupt:
-        output.complain("interrupted; no file is half written")
-        return None, "", ERROR
+        raise DeriveError("interrupted; no file is half written") from None
     lines = [
         f"{folder.path.name}: {'wrote ' + ', '.join(names) if names else 'unchanged'}"
         for folder, names in written.items()
+        if form == FORMATS[0]
     ]
     return {f.shown: list(names) for f, names in written.items()}, "\n".join(lines), DONE
 
 
-def _check(shelf: Shelf, options: Namespace) -> tuple[Any, str, int]:
+def _check(shelf: Shelf, wanted: Sequence[str], form: str) -> tuple[Any, str, int]:
     """Every chapter is checked; the command that repairs waits for the errors."""
-    chapters = check(shelf, options.chapter)
+    chapters = check(shelf, wanted)
     states = {chapter.state for chapter in chapters}
     code = ERROR if "broken" in states else DRIFT if "drifted" in states else DONE
-    lines = [problem.drift() for chapter in chapters for problem in chapter.drifts]
-    lines += [chapter.diff.rstrip("\n") for chapter in chapters if chapter.diff]
-    for chapter in chapters:
-        if chapter.state == "clean":
-            output.complain(f"{chapter.folder.path.name}: up to date")
-    repair = _repair(shelf, chapters, options.chapter)
-    errors = [problem for chapter in chapters for problem in chapter.errors]
-    for problem in errors:
-        output.complain(str(problem))
-    if errors:
-        them = "the error above" if len(errors) == 1 else "the errors above"
-        again = " ".join([shelf.command, "--check", *options.chapter])
-        output.complain(f"mend {them}, then run: {again}")
-    elif repair:
-        lines.append(repair)
+    text = told(
+        form, [Document(c.folder.shown, c.errors, c.drifts, c.diff, c.figures) for c in chapters]
+    )
+    repair = _repair(shelf, chapters, wanted)
+    if form == FORMATS[0]:
+        _complain(shelf, chapters, wanted)
+        text = f"{text}\n{repair}".strip("\n") if code != ERROR else text
     data = {
         "clean": code == DONE,
         "chapters": [
@@ -72,15 +73,29 @@ def _check(shelf: Shelf, options: Namespace) -> tuple[Any, str, int]:
                 "chapter": chapter.folder.number,
                 "folder": chapter.folder.shown,
                 "state": chapter.state,
-                "drifts": [_row(problem) for problem in chapter.drifts],
-                "errors": [_row(problem) for problem in chapter.errors],
+                "drifts": [row(problem, drift=True) for problem in chapter.drifts],
+                "errors": [row(problem) for problem in chapter.errors],
                 "diff": chapter.diff,
             }
             for chapter in chapters
         ],
         "repair": repair,
     }
-    return data, "\n".join(lines), code
+    return data, text, code
+
+
+def _complain(shelf: Shelf, chapters: Sequence[Checked], wanted: Sequence[str]) -> None:
+    """Tell which chapters are as they should be, and the errors of the others."""
+    for chapter in chapters:
+        if chapter.state == "clean":
+            output.complain(f"{chapter.folder.path.name}: up to date")
+    errors = [problem for chapter in chapters for problem in chapter.errors]
+    for problem in errors:
+        output.complain(str(problem))
+    if errors:
+        them = "the error above" if len(errors) == 1 else "the errors above"
+        again = " ".join([shelf.command, "--check", *wanted])
+        output.complain(f"mend {them}, then run: {again}")
 
 
 def _repair(shelf: Shelf, chapters: Sequence[Checked], wanted: Sequence[str]) -> str:
@@ -96,18 +111,6 @@ def _repair(shelf: Shelf, chapters: Sequence[Checked], wanted: Sequence[str]) ->
     ]
     first = f"edit {' and '.join(templates)}, then " if templates else ""
     return " ".join([f"{first}run: {shelf.command}", *numbers])
-
-
-def _row(problem: Problem) -> dict[str, Any]:
-    """A problem as JSON has it: the line is null where it is the file as a whole."""
-    row: dict[str, Any] = {"file": problem.path, "line": problem.line or None}
-    if problem.is_drift:
-        return row | {
-            "figure": problem.figure,
-            "printed": problem.printed,
-            "derived": problem.derived,
-        }
-    return row | {"text": problem.text}
 
 
 def shelf_of(options: Namespace) -> Shelf:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, Namespace, _ActionsContainer
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from derive.notation.errors import DeriveError, quoted, unknown
 OVERLAPS = ("concurrent", "serial")
 PASSES = ("each", "forward", "backward", "step")
 KEEPS = ("activations", "none", "weights", "all")
+FORMATS = ("text", "json", "github", "junit")
 SPLITS = ("divisors", "powers_of_two", "torus")
 TASK = {
     "model": "such as llama-3-70b",
@@ -124,7 +125,9 @@ def parser() -> ArgumentParser:
     build.add_argument("chapter", nargs="*", metavar="NN", help="a chapter's number; all without")
     build.add_argument("--check", action="store_true", help="write nothing; exit 1 for drift")
     _once(build, "--chapters", metavar="FOLDER", help="the folder of chapters")
-    _json(build)
+    form = build.add_mutually_exclusive_group()
+    _chosen(form, "--format", FORMATS, "what a check prints: ")
+    form.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
     figures = _command(commands, "figures", "every figure of the book", "book", "figures")
     _once(figures, "--chapters", metavar="FOLDER", help="the folder of chapters")
     _json(figures)
@@ -144,7 +147,7 @@ def _command(commands: Any, name: str, text: str, command: str = "", call: str =
     return one
 
 
-def _once(one: ArgumentParser, option: str, **more: Any) -> None:
+def _once(one: _ActionsContainer, option: str, **more: Any) -> None:
     one.add_argument(option, action=_Once, **more)
 
 
@@ -158,7 +161,7 @@ def _facts(one: ArgumentParser, told: str, default: str | None = None) -> None:
 
 
 def _chosen(
-    one: ArgumentParser, option: str, choices: Sequence[str], told: str = "", **more: Any
+    one: _ActionsContainer, option: str, choices: Sequence[str], told: str = "", **more: Any
 ) -> None:
     words = f"{told}{', '.join(choices[:-1])} or {choices[-1]}; the first is the default"
     metavar = option.removeprefix("--").upper()

@@ -141,7 +141,8 @@ def test_the_readme_is_a_folder(book):
     for flag in ((), ("--check",)):
         code, out, err = book.run(*flag)
         assert (code, out) == (2, "")
-        tail = "" if flag else "; nothing was changed"
+        again = "\nmend the error above, then run: python build.py --check"
+        tail = again if flag else "; nothing was changed"
         assert err == f"chapters/06-mesh/README.md: Is a directory{tail}\n"
 
 

@@ -24,5 +24,5 @@ def frame(rows: Iterable[Mapping[str, Any]], attrs: Mapping[str, Any], start: in
     name is a column, such as degrees.X. Raises DeriveError where pandas is missing."""
     made = library("pandas").json_normalize(list(rows))
     made.index += start
-    made.attrs.update(attrs)
+    made.attrs |= attrs
     return made

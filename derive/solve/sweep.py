@@ -13,7 +13,7 @@ from derive.cost.assumptions import Assumptions
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, guarded
-from derive.notation.frames import frame, library
+from derive.notation.frames import library
 from derive.notation.units import Unit
 from derive.solve.question import Question
 
@@ -67,17 +67,16 @@ class Sweep(Numbers):
         symbol and one for the answer. `attrs` have the units of the columns, the closed form and
         what it rests on. Raises DeriveError where pandas is missing."""
         swept, asked = self._known()
-        numbers = {s.name: array.ravel().tolist() for s, array in swept.arrays.items()}
-        numbers[asked] = self.ravel().tolist()
+        numbers = {s.name: array.ravel() for s, array in swept.arrays.items()}
+        made = library("pandas").DataFrame({**numbers, asked: np.array(self).ravel()})
         units = {s.name: str(v.unit_of_symbol(s)) for s in swept.arrays}
-        attrs = {
+        made.attrs |= {
             "units": {**units, asked: str(swept.question.unit)},
             "strategy": swept.name,
             "closed_form": swept.closed_form,
             "rests_on": list(swept.rests_on),
         }
-        rows = [dict(zip(numbers, row, strict=True)) for row in zip(*numbers.values(), strict=True)]
-        return frame(rows, attrs)
+        return made
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The sweep of one symbol along one dimension as a line, in the `axes` of matplotlib that

@@ -151,10 +151,12 @@ def _(one: Strategy) -> str:
     best = [axis.name for axis in one.mesh if _attempt(optimum, one, axis)]
     rows += [("optimum", ", ".join(best))] if best else []
     rows += [("feasible", "the chips of a slice")] if 1 <= len(one.mesh) <= 2 else []
+    title, givers = f"{one.name}: {one.title}", _givers("tpu-v5p")
+    if STRATEGIES.get(one.name) != one:
+        return _page(title, rows)
     # The question that takes the fewest values, and tells of links rather than of memory.
-    givers = _givers("tpu-v5p")
     shown = min(forms, key=lambda x: (x.symbol == v.P, len(x.missing(*givers))))
-    return _tried(f"{one.name}: {one.title}", rows, one.name, shown, "tpu-v5p")
+    return _tried(title, rows, one.name, shown, "tpu-v5p")
 
 
 @page.register
@@ -185,10 +187,8 @@ def _(block: Block) -> str:
     sizes = dict.fromkeys(dim for tensor in block.tensors for dim in tensor.dims)
     rows = [("lines", repr(block).replace("; ", "\n")), *_glossed(map(v.find, sizes))]
     rows.append(("parameters", ", ".join(block.parameters) or "none"))
-    title = f"{name}: a block of {len(block.lines)} lines, {len(block.parameters)} parameters"
-    return _page(
-        title, rows, [f'layer("{name}", "{next(iter(sizes))}:X")'] if name in BLOCKS else []
-    )
+    lines = [f'layer("{name}", "{next(iter(sizes))}:X")'] if name in BLOCKS else []
+    return _page(f"{name}: a block that makes {', '.join(block.outputs)}", rows, lines)
 
 
 @page.register
@@ -199,19 +199,10 @@ def _(expr: sp.Expr) -> str:
 @page.register
 def _(symbol: sp.Symbol) -> str:
     known, used = v.meaning(symbol), [n for n, one in _subjects().items() if symbol in _uses(one)]
-    value = DEFAULT.constants.get(symbol)
-    follows = FOLLOWS.get(symbol, value)
-    rows = [
-        ("unit", str(known.unit)),
-        ("role", known.role),
-        ("TeX", known.tex),
-        *(
-            []
-            if follows is None
-            else [("value", f"{tex.text(follows)}, where nothing else is set")]
-        ),
-        ("used by", ", ".join(used) or "derivations and plans"),
-    ]
+    rows = [("unit", str(known.unit)), ("role", known.role), ("TeX", known.tex)]
+    if (follows := {**DEFAULT.constants, **FOLLOWS}.get(symbol)) is not None:
+        rows.append(("value", f"{tex.text(follows)}, where nothing else is set"))
+    rows.append(("used by", ", ".join(used) or "derivations and plans"))
     solved = (name for name in used if _attempt(threshold, _subjects()[name], symbol))
     name = next(solved, "")
     line = f"threshold({name}, {symbol})" if name else f"meaning({symbol})"
@@ -240,15 +231,18 @@ def _(assumed: Assumed) -> str:
 
 @page.register
 def _(one: Chip) -> str:
-    told = "\n".join(described(one, shipped())[1])
-    return _page(told, (), [f'threshold(fsdp, B/X).on(chip("{one.name}"))'])
+    line = f'threshold(fsdp, B/X).on(chip("{one.name}"))'
+    return _page(_facts(one), (), [line] if one.name in shipped().chips else [])
 
 
 @page.register
 def _(one: Model) -> str:
-    told = "\n".join(described(one, shipped())[1])
     line = f'threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("{one.name}"))'
-    return _page(told, (), [line])
+    return _page(_facts(one), (), [line] if one.name in shipped().models else [])
+
+
+def _facts(one: Chip | Model) -> str:
+    return "\n".join(described(one, shipped())[1])
 
 
 @page.register

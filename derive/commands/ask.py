@@ -24,7 +24,7 @@ from derive.notation.read import ratio
 from derive.solve.answer import Answer, Bounded, assumption_lines, holds
 from derive.solve.derivation import Step, derived, prove
 from derive.solve.derivation import steps as steps_to
-from derive.solve.feasible import LARGEST, Candidate, Feasible, feasible
+from derive.solve.feasible import LARGEST, Feasible, feasible
 from derive.solve.links import suited
 from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
@@ -386,24 +386,13 @@ def _feasible(asked: Asked, splits: str) -> tuple[dict[str, Any], list[str]]:
         value=dict(best.degrees).get(str(asked.expr)) if best else None,
         unit="way",
         chips=result.chips,
-        splits=[_candidate(c) for c in result.candidates],
+        splits=[c.row for c in result.candidates],
         compute_bound=len(result.compute_bound),
-        best=_candidate(best) if best else None,
+        best=best.row if best else None,
         inputs=input_rows(result),
         notes=list(result.notes),
     )
     return data, [str(result), line]
-
-
-def _candidate(c: Candidate) -> dict[str, Any]:
-    return {
-        "degrees": dict(c.degrees),
-        "torus_axes": {name: float(n) for name, n in c.torus_axes},
-        "chips": c.chips,
-        "idle": c.idle,
-        "ratio": float(c.ratio) if c.ratio.is_finite else None,
-        "compute_bound": c.compute_bound,
-    }
 
 
 def _shape(givers: Sequence[Giver], chips: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from derive.commands.inputs import catalogue_of
-from derive.facts import Catalogue, Chip, Model, Reading, chip, model, source
+from derive.facts import Catalogue, Chip, Model, Reading, chip, model
 from derive.facts.fact import ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
@@ -26,16 +26,24 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if known_as is None:
         raise unknown("chip or model", options.name, spellings)
     if known_as in catalogue.models:
-        data, lines, cited = _model(model(known_as, catalogue=catalogue))
+        data, lines = described(model(known_as, catalogue=catalogue), catalogue)
     else:
-        data, lines, cited = _chip(chip(known_as, profile=options.profile, catalogue=catalogue))
+        chosen = chip(known_as, profile=options.profile, catalogue=catalogue)
+        data, lines = described(chosen, catalogue)
+    return data, "\n".join(lines)
+
+
+def described(one: Chip | Model, catalogue: Catalogue) -> tuple[dict[str, Any], list[str]]:
+    """The readings of a chip, or the shape of a model, as data and as lines, with the sources that
+    the catalogue has of them."""
+    data, lines, cited = _chip(one) if isinstance(one, Chip) else _model(one)
     data["sources"] = {}
     for key in dict.fromkeys(cited):
-        known = source(key, catalogue)
-        told = ("title", "publisher", "dated", "address")
-        data["sources"][key] = {name: getattr(known, name) for name in told}
-        lines.append(str(known))
-    return data, "\n".join(lines)
+        if (known := catalogue.sources.get(key)) is not None:
+            told = ("title", "publisher", "dated", "address")
+            data["sources"][key] = {name: getattr(known, name) for name in told}
+            lines.append(str(known))
+    return data, lines
 
 
 def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:

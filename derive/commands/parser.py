@@ -121,6 +121,9 @@ def parser() -> ArgumentParser:
     _facts(facts, "whose readings are in use", "scaling-book")
     _json(facts)
     _json(_command(commands, "symbols", "every symbol, its unit and gloss", "facts", "symbols"))
+    about = _command(commands, "about", "what a name stands for, what can be asked, lines to try")
+    told = "a strategy, block, limit, symbol, assumption, chip or model; a list of them without"
+    about.add_argument("name", nargs="?", metavar="NAME", help=told)
     build = _command(commands, "build", "the chapters rendered, or checked")
     build.add_argument("chapter", nargs="*", metavar="NN", help="a chapter's number; all without")
     build.add_argument("--check", action="store_true", help="write nothing; exit 1 for drift")

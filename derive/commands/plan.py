@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -25,10 +24,9 @@ from derive.notation.units import sequence
 from derive.plan import report
 from derive.plan.axes import AXES, NAMED, degrees
 from derive.plan.nearest import Near
-from derive.plan.plan import Plan
+from derive.plan.plan import Plan, json_number
 from derive.plan.search import Ranking, search
 from derive.plan.task import Task, check_parameters, task
-from derive.solve.evaluate import as_float
 
 TOP_OF_STYLE: Mapping[str, int] = MappingProxyType({"table": report.TOP, "notebook": 3})
 STYLES = tuple(TOP_OF_STYLE)
@@ -56,7 +54,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     ranks = [_rank(ranking, wanted, "--also") for wanted in also]
     others = [(rank, ranking.plan(rank)) for rank in ranks]
     if others:
-        data["also"] = [{"rank": rank, **plan_data(plan)} for rank, plan in others]
+        data["also"] = [{"rank": rank, **plan.row} for rank, plan in others]
     if style == "notebook":
         lines = report.notebook_lines(ranking.task, ranking.fit, plans, others)
     else:
@@ -68,8 +66,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
         data["why"] = {
             "first": str(better.degrees),
             "second": str(worse.degrees),
-            "saved_seconds": _number(worse.step_seconds - better.step_seconds),
-            "parts": {name: _number(seconds) for name, seconds in saved},
+            "saved_seconds": json_number(worse.step_seconds - better.step_seconds),
+            "parts": {name: json_number(seconds) for name, seconds in saved},
         }
         lines += report.why(better, worse)
     return data, "\n".join(lines), 0 if ranking.fit else NOTHING_FITS
@@ -208,13 +206,13 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
     data: dict[str, Any] = {
         **{name: getattr(asked, name) for name in TASK},
         "assumptions": {"name": asked.assumptions.name, **asked.assumptions.described()},
-        "set": {s.name: _number(Fraction(values[s])) for s in asked.given},
+        "set": {s.name: json_number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
         "inputs": [value.row(symbol.name) for symbol, value in asked.constants.items()],
         "candidates": ranking.candidates,
         "fit": ranking.fit,
         "rejected": ranking.rejected,
-        "plans": [plan_data(plan) for plan in plans],
+        "plans": [plan.row for plan in plans],
     }
     if not ranking.fit:
         data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
@@ -223,7 +221,7 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:
-    return {**plan_data(plan), "lacks_bytes": _number(plan.lacks_bytes)}
+    return {**plan.row, "lacks_bytes": json_number(plan.lacks_bytes)}
 
 
 def _near_data(near: Near) -> dict[str, Any]:
@@ -237,22 +235,3 @@ def _near_data(near: Near) -> dict[str, Any]:
         ],
         "with": {first.quantity: first.value},
     }
-
-
-def plan_data(plan: Plan) -> dict[str, Any]:
-    """One plan as JSON-ready data; a part of 0 for traffic that the step model leaves out."""
-    traffic = (axis.name for axis in AXES if axis.traffic)
-    idle = {name: Fraction(0) for name in traffic if name not in plan.parts}
-    return {
-        **{axis.name: degree for axis, degree in zip(AXES, plan.degrees, strict=True)},
-        **{n: _number(getattr(plan, n)) for n in ("mfu", "step_seconds", "memory_bytes")},
-        **{n: getattr(plan, n) for n in ("recomputed_layers", "layers_per_stage")},
-        "parts": {name: _number(part) for name, part in {**plan.parts, **idle}.items()},
-        "memory": {name: _number(part) for name, part in plan.memory.items()},
-    }
-
-
-def _number(value: Fraction) -> float | None:
-    """A number of JSON, or null beyond the range of float64."""
-    near = as_float(value)
-    return near if isfinite(near) else None

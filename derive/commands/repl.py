@@ -6,6 +6,7 @@ import builtins
 import code
 import errno
 import os
+import pydoc
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from pathlib import Path
 from traceback import format_exception_only
 from typing import Any
 
-from derive.commands import output
+from derive.commands import about, output
+from derive.commands.completion import matches
 from derive.notation.errors import DeriveError, unknown
 
 BANNER = """\
@@ -24,7 +26,7 @@ derive: closed forms for distributed training. Try
   threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("llama-3-70b"))
   threshold(context_ring, T_r) tokens that hide the ring of context parallelism
 {names}
-meaning(X).gloss tells what a symbol stands for. Leave with exit() or Ctrl-D."""
+help(fsdp), help(X), help(threshold), help("symbols") tell more. Leave with exit() or Ctrl-D."""
 
 HISTORY_LINES = 1000
 
@@ -47,6 +49,23 @@ class Console(code.InteractiveConsole):
             self.write(str(unknown("name", value.name, self.locals)))
         else:
             self.write("".join(format_exception_only(value)).rstrip())
+
+
+class Help:
+    """What `help` is at the prompt: the page of a thing or a name of derive, Python's of others."""
+
+    def __repr__(self) -> str:
+        return about.index()
+
+    def __call__(self, *things: object) -> None:
+        for thing in things:
+            told = about.about(thing) if isinstance(thing, str) else about.page(thing)
+            if told:
+                output.write(told)
+            else:
+                pydoc.help(thing)
+        if not things:
+            output.write(about.index())
 
 
 def _display(value: object) -> None:
@@ -74,7 +93,7 @@ def _feed(console: Console) -> None:
 
 @contextmanager
 def _line_editing(names: dict[str, Any]) -> Iterator[None]:
-    """Completion of names, and the lines of former sessions; what cannot be read or written is
+    """Completion, and the lines of former sessions; what cannot be read or written is
     done without."""
     try:
         import readline
@@ -82,7 +101,16 @@ def _line_editing(names: dict[str, Any]) -> Iterator[None]:
     except ImportError:  # no line editing on this platform: the prompt works without it
         yield
         return
-    readline.set_completer(rlcompleter.Completer(names).complete)
+    python = rlcompleter.Completer(names).complete
+    words: list[str] = []
+
+    def complete(text: str, state: int) -> str | None:
+        if state == 0:
+            typed = readline.get_line_buffer()[: readline.get_endidx()]
+            words[:] = matches(typed, text, names, python)
+        return words[state] if state < len(words) else None
+
+    readline.set_completer(complete)
     readline.parse_and_bind("tab: complete")
     readline.set_history_length(HISTORY_LINES)
     with suppress(OSError, RuntimeError):  # no file yet, or no home
@@ -90,6 +118,7 @@ def _line_editing(names: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     finally:
+        # A home that cannot be written is no fault of what was typed, and nothing else is lost.
         with suppress(OSError, RuntimeError):
             file = _history()
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +139,7 @@ def run() -> int:
     from derive.notation.symbols import vocabulary
 
     names: dict[str, Any] = {name: getattr(derive, name) for name in dir(derive)}
-    names["__builtins__"] = builtins
+    names |= {"__builtins__": builtins, "help": Help()}
     symbols = [s for s, known in vocabulary().items() if known.role not in ("time", "axis")]
     listed = {"Strategies": STRATEGIES, "Limits of a step": LIMITS, "Symbols": symbols}
     wrapped = (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from derive.notation.text import text
 from derive.notation.units import Unit, byte, chip, one, second
 from derive.plan.axes import AXES, PLACE, Degrees
 from derive.plan.task import DEGREES, Task
-from derive.solve.evaluate import EXACT, Compiled, compiled, exactly, floats
+from derive.solve.evaluate import EXACT, Compiled, as_float, compiled, exactly, floats
 
 MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation
 
@@ -82,6 +83,20 @@ class Plan:
         """Layers of a stage."""
         return int(self.numbers[v.L_p])
 
+    @property
+    def row(self) -> dict[str, Any]:
+        """The plan as data: times in seconds, memory in bytes; a part of 0 for traffic that the
+        step model leaves out."""
+        traffic = (axis.name for axis in AXES if axis.traffic)
+        idle = {name: Fraction(0) for name in traffic if name not in self.parts}
+        return {
+            **{axis.name: degree for axis, degree in zip(AXES, self.degrees, strict=True)},
+            **{n: json_number(getattr(self, n)) for n in ("mfu", "step_seconds", "memory_bytes")},
+            **{n: getattr(self, n) for n in ("recomputed_layers", "layers_per_stage")},
+            "parts": {name: json_number(part) for name, part in {**self.parts, **idle}.items()},
+            "memory": {name: json_number(part) for name, part in self.memory.items()},
+        }
+
     def share(self, name: str) -> Fraction:
         """The share of a part in the step time."""
         if name not in self.parts:
@@ -129,6 +144,12 @@ class Plan:
         return self.known[symbols[name]]
 
     __getitem__ = quantity
+
+
+def json_number(value: Fraction) -> float | None:
+    """A number of JSON, or None (null) beyond the range of float64."""
+    near = as_float(value)
+    return near if isfinite(near) else None
 
 
 def _tree(

@@ -24,6 +24,7 @@ import sympy as sp
 
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, guarded, whole_number, written
+from derive.notation.frames import frame
 from derive.notation.printed import as_text
 from derive.plan import report
 from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
@@ -97,6 +98,15 @@ class Ranking:
         where `top` is no whole number."""
         whole_number("top", top, 0)
         return tuple(plan_of(self.task, row) for row in _rows(self.degrees[:, : top or None]))
+
+    def frame(self, top: int = 0) -> Any:
+        """A pandas DataFrame: a row for each of the first `top` plans (0: all that were kept), by
+        rank, its columns named as those of `derive plan --json`, with the task in `attrs`. Raises
+        DeriveError where pandas is missing."""
+        told = {"task": str(self.task), "rests_on": report.conditions(self.task)}
+        made = frame((plan.row for plan in self.plans(top)), told, start=1)
+        made.index.name = "rank"
+        return made
 
     def plan(self, rank: int) -> Plan:
         """The plan of that rank, from 1, evaluated exactly; raises DeriveError for none."""

@@ -20,11 +20,12 @@ from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
 from derive.solve.links import deciding, suited
 from derive.solve.question import Question, Subject
-from derive.solve.values import Filled, Giver, filled, typed_values, values_for
+from derive.solve.values import Filled, Giver, filled, typed_values, value_of, values_for
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from derive.solve.sweep import Sweep
 
 Number: TypeAlias = Quantity | str | float | Fraction | Decimal | sp.Expr
 
@@ -75,8 +76,8 @@ class Bounded:
     def on(self, *givers: Giver, **values: object) -> Any:
         """The number: with a chip, a model, and values by symbol name. Where some of those are
         NumPy arrays of one shape, the numbers at each point in the unit of the question, as float64
-        in an array of that shape: where any value will do 0 of a lower bound and inf of an upper
-        one, nan where none will.
+        in an array of that shape, a `Sweep` with a frame and a plot: where any value will do 0 of a
+        lower bound and inf of an upper one, nan where none will.
 
         It runs over what the chip has, unless the assumption `network` says another. M_X, M_Y and
         M_Z are taken as 1 where no value is given, and shown as assumed; what a step's model
@@ -88,7 +89,7 @@ class Bounded:
         several = {k: x for k, x in every if getattr(x, "shape", isinstance(x, (list, tuple)))}
         if not several:
             return self._on(givers, values)
-        return _swept(lambda point: self._on(givers, {**values, **point}), several)
+        return _swept(self, lambda point: self._on(givers, {**values, **point}), several)
 
     def _on(self, givers: tuple[Giver, ...], values: Mapping[str, object]) -> Answer:
         raise NotImplementedError
@@ -155,10 +156,12 @@ class Bounded:
 
 
 def _swept(
-    answer: Callable[[dict[str, object]], Answer], arrays: Mapping[str, Any]
-) -> NDArray[np.float64]:
+    asked: Bounded, answer: Callable[[dict[str, object]], Answer], arrays: Mapping[str, Any]
+) -> Sweep:
     """The numbers of the answers at each point of arrays, of one shape and each with a part."""
     import numpy as np
+
+    from derive.solve.sweep import Sweep, Swept
 
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
@@ -177,7 +180,24 @@ def _swept(
     for idle in Filled({}, (), frozenset()).idle(arrays):
         if answers and all(idle in at.notes for at in answers):
             raise DeriveError(f"{idle}; leave it out")
-    return np.array([_point(at) for at in answers], dtype=float).reshape(shape)
+    numbers = np.array([_point(at) for at in answers], dtype=float).reshape(shape)
+    bounded = [at.rests_on for at in answers if at.sides]
+    lines = bounded or [assumption_lines(asked.described)]
+    rests_on = tuple(line for line in lines[0] if all(line in other for other in lines))
+    along = {v.find(name): _plain(v.find(name), array) for name, array in arrays.items()}
+    under = answers[0].assumptions if answers else asked.assumptions
+    name = asked.requirement.name
+    return Sweep(numbers, Swept(name, str(asked), asked.question, along, under, rests_on))
+
+
+def _plain(symbol: sp.Symbol, array: NDArray[Any]) -> NDArray[Any]:
+    """An array of a symbol's values as numbers in its unit."""
+    import numpy as np
+
+    if array.dtype.kind in "iuf":
+        return array.copy()
+    each = [float(value_of(symbol, x).value) for x in array.ravel()]
+    return np.array(each, dtype=float).reshape(array.shape)
 
 
 def _point(answer: Answer) -> float:

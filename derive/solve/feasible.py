@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product as combinations
 from math import prod
+from typing import Any
 
 import sympy as sp
 
@@ -26,6 +27,7 @@ from derive.cost.load import Load, Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, guarded, quoted, whole_number, written
+from derive.notation.frames import frame
 from derive.notation.printed import Rounding, printed
 from derive.notation.quantity import Quantity
 from derive.solve.answer import assumption_lines, folded, input_lines
@@ -70,6 +72,18 @@ class Candidate:
         down = Rounding("decimals", 3, toward="down")
         return printed(self.ratio, down) if self.ratio.is_finite else "inf"
 
+    @property
+    def row(self) -> dict[str, Any]:
+        """The split as data; a ratio beyond every number is None."""
+        return {
+            "degrees": dict(self.degrees),
+            "torus_axes": {name: float(n) for name, n in self.torus_axes},
+            "chips": self.chips,
+            "idle": self.idle,
+            "ratio": float(self.ratio) if self.ratio.is_finite else None,
+            "compute_bound": self.compute_bound,
+        }
+
     def degree(self, axis: sp.Symbol) -> int:
         return dict(self.degrees)[axis.name]
 
@@ -100,6 +114,12 @@ class Feasible:
     def degrees(self, axis: sp.Symbol) -> tuple[int, ...]:
         """The degrees of an axis at which the slice stays compute-bound, ascending."""
         return tuple(sorted({c.degree(axis) for c in self.compute_bound}))
+
+    def frame(self) -> Any:
+        """A pandas DataFrame: a row for each candidate, its columns named as those of `derive ask
+        --feasible --json`, with what it rests on in `attrs`. Raises DeriveError where pandas is
+        missing."""
+        return frame((c.row for c in self.candidates), {"rests_on": self.rests_on})
 
     def __str__(self) -> str:
         lines = [f"{self.title} on {self.chips:,} chips, {self.splits}:"]

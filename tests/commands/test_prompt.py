@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import rlcompleter
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 import derive
 from derive.cli import main
 from derive.commands import repl
+from derive.commands.completion import matches
+from derive.facts import shipped
 from derive.notation import symbols as v
 
 
@@ -207,3 +210,64 @@ def test_a_notebook_folds_what_an_answer_rests_on() -> None:
         )._repr_markdown_()
     )
     assert "overlap: concurrent" in table.partition("<details>")[2]
+
+
+def test_help_gives_pages_and_leaves_the_rest_to_python(typed: Any) -> None:
+    _, out, err = typed(
+        "help(fsdp)", "help(context_ring)", "help(B/X)", 'help(chip("h100", profile="vendor"))',
+        'help("fsdq")', "help(len)", "help()", "help", "help = 3", "help",
+    )  # fmt: skip
+    assert err == "unknown name 'fsdq'; did you mean fsdp or hsdp or find?\n"
+    for part in (
+        "fsdp: FSDP (ZeRO-3)\n", "so that     the ring hides", "B           global batch",
+        "NVIDIA H100 SXM (profile vendor;", "built-in function len",
+    ):  # fmt: skip
+        assert part in out
+    assert "Symbol" not in out and "dataclass" not in out and out.endswith("\n3\n")
+    index = repr(repl.Help())
+    assert out.replace("\u00a0", " ").count(index) == 2
+
+
+def completed(line: str, **names: Any) -> list[str]:
+    """What the prompt offers at the end of a line: each line as it then stands."""
+    known = {name: getattr(derive, name) for name in dir(derive)} | names
+    text = re.split(r"""[ \t\n`~!@#$%^&*()\-=+\[{\]}\\|;:'",<>/?]""", line)[-1]
+    offered = matches(line, text, known, rlcompleter.Completer(known).complete)
+    return [line[: len(line) - len(text)] + word for word in offered]
+
+
+def test_names_of_the_catalogue_complete_in_quotes() -> None:
+    spelt = [name for c in shipped().chips.values() for name in (c.name, *c.aliases)]
+    for quote in "\"'":
+        assert completed(f"chip({quote}") == [f"chip({quote}{name}" for name in spelt]
+        assert completed(f"x = chip({quote}tpu-v5p") == [f"x = chip({quote}tpu-v5p{quote}"]
+        found = completed(f"model({quote}llama-3-")
+        assert found == [f"model({quote}{name}{quote}" for name in derive.models()]
+    assert completed('chip("no') == completed('number("0') == completed('x = "ch') == []
+    assert completed('chip(profile="v') == ['chip(profile="vendor']
+    assert completed('threshold(fsdp, B/X, overlap="') == [
+        'threshold(fsdp, B/X, overlap="concurrent',
+        'threshold(fsdp, B/X, overlap="serial',
+    ]
+
+
+def test_what_a_call_takes_by_name_completes_where_an_argument_begins() -> None:
+    on = 'threshold(fsdp, B/X).on(chip("tpu-v5p"), '
+    offered = completed(on)
+    assert f"{on}F=" in offered and f"{on}M_X=" in offered and f"{on}T_math=" not in offered
+    assert f"{on}F=" not in completed(f"{on}F=8192, ")
+    assert completed(f"{on}M_ax") == [f"{on}M_axes="]
+    assert completed("threshold(fsdp, B/X, over") == ["threshold(fsdp, B/X, overlap="]
+    assert "optimum(fsdp_tensor, X, fixed=" in completed("optimum(fsdp_tensor, X, f")
+    assert completed("feasible(fsdp, 64, spl") == ["feasible(fsdp, 64, splits="]
+    assert completed("feasible(fsdp, 64, M_ax") == ["feasible(fsdp, 64, M_axes="]
+    for line in ("threshold(fsdp, B/over", "threshold(fsdp, overlap=over", "(over", "1 + (over"):
+        assert completed(line) == []
+
+
+def test_names_of_the_user_complete_as_ever() -> None:
+    assert completed("my_wi", my_width=3) == ["my_width"]
+    assert completed("threshold(my_s", my_strategy=derive.fsdp) == ["threshold(my_strategy"]
+    assert completed("len(my_wi", my_width=3) == ["len(my_width"]
+    assert "fsdp.title" in completed("fsdp.ti")
+    assert completed("hidden(", hidden=3) == completed("print(") == []

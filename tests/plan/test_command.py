@@ -242,7 +242,7 @@ def test_bad_input_is_one_line(text, told):
 def test_a_number_beyond_float64_is_null_in_the_data():
     plan = search(asked()).plan(1)
     first = replace(plan, parts={**plan.parts, "tp": Fraction(10) ** 400})
-    data = plan_command.plan_data(first)
+    data = first.row
     assert data["step_seconds"] is None is data["parts"]["tp"] and data["mfu"] == float(first.mfu)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 

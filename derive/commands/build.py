@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from derive.book.build import Checked, build, check
+from derive.book.files import terminated_as_interrupted
 from derive.book.folders import TEMPLATE, Shelf
 from derive.book.problems import BookError, Problem
 from derive.commands import output
@@ -24,9 +25,10 @@ def run(options: Namespace) -> tuple[Any, str, int]:
     drift under --check. Mistakes go to standard error, a line each, with file and line."""
     shelf = shelf_of(options)
     try:
-        if options.check:
-            return _check(shelf, options)
-        written = build(shelf, options.chapter)
+        with terminated_as_interrupted():
+            if options.check:
+                return _check(shelf, options)
+            written = build(shelf, options.chapter)
     except BookError as error:
         output.complain(str(error))
         return {"errors": [_row(problem) for problem in error.problems]}, "", ERROR

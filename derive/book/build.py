@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
-from derive.book import drawing, folders, template
+from derive.book import drawing, files, folders, template
 from derive.book.chapter import Chapter
 from derive.book.figures import Figure
 from derive.book.folders import FIGURES, OUTPUT, TEMPLATE, Folder, Shelf
@@ -91,7 +91,7 @@ def _unused(ledger: Ledger, folder: Folder) -> Iterator[Problem]:
 
 def _stray(chapter: Chapter, folder: Folder) -> Iterator[Problem]:
     for path in sorted(folder.path.glob("*.svg")):
-        if path.stem not in chapter.plots and signature(folders.read(path)) is not None:
+        if path.stem not in chapter.plots and signature(files.read(path)) is not None:
             shown = folder.named(path.name)
             yield Problem(shown, 0, f"is a plot that {FIGURES} does not declare; delete it")
 
@@ -164,7 +164,7 @@ def build(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, tuple[str, .
         raise BookError(*sorted(problems, key=lambda p: (p.path, p.line)))
     try:
         outputs = {f: _outputs(result) for f, result in outcomes.items()}  # type: ignore[arg-type]
-        written = folders.write({p: d for group in outputs.values() for p, d in group.items()})
+        written = files.write({p: d for group in outputs.values() for p, d in group.items()})
     except OSError as error:
         text = f"{error.strerror or error}; nothing was changed"
         raise BookError(Problem(shelf.named(error), 0, text)) from None
@@ -176,7 +176,7 @@ def _outputs(result: Result) -> dict[Path, bytes]:
     folder = result.folder.path
     outputs = {folder / OUTPUT: result.rendered.text.encode()}
     for name, plot in result.plots:
-        if not is_current(plot, folders.read(folder / name)):
+        if not is_current(plot, files.read(folder / name)):
             outputs[folder / name] = drawing.draw(plot)
     return outputs
 
@@ -225,7 +225,7 @@ def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
     path = folder.named(OUTPUT)
     changes: list[Problem] = []
     changed = ""
-    old = folders.read(folder.path / OUTPUT)
+    old = files.read(folder.path / OUTPUT)
     if old != result.rendered.text.encode():
         text = (old or b"").decode("utf-8", errors="replace")
         if old is None:
@@ -237,7 +237,7 @@ def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
         if not changes:
             changes.append(Problem(path, 0, "has other text than a build writes"))
     for name, plot in result.plots:
-        drawn = folders.read(folder.path / name)
+        drawn = files.read(folder.path / name)
         if not is_current(plot, drawn):
             changes.append(Problem(folder.named(name), 0, _why(drawn, plot.digest)))
     return tuple(changes), changed

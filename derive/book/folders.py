@@ -1,15 +1,13 @@
-"""The folders of the chapters: what is found and read in them, and written without halves."""
+"""The folders of the chapters, and what the figures.py in each of them declares."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import stat
 import sys
-import tempfile
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -39,7 +37,8 @@ class Folder:
 
     @property
     def number(self) -> str:
-        return self.path.name[:2]
+        """The two digits that the folder's name begins with; empty where it is misnamed."""
+        return self.path.name[:2] if _CHAPTER.fullmatch(self.path.name) else ""
 
     def named(self, file: str) -> str:
         """A file of the folder as messages have it."""
@@ -50,7 +49,8 @@ class Shelf:
     """The chapters in the folder `place`, in order: `figures.py` of each is run once, when it is
     first asked for. `command` is what builds them.
 
-    Raises DeriveError where there are none at all or two have one number.
+    A folder with a chapter in it that is misnamed is among them, and so are two of one number:
+    `chapter` refuses them. Raises DeriveError where there are none at all.
     """
 
     def __init__(self, place: Path, answer: Answer | None = None) -> None:
@@ -66,18 +66,25 @@ class Shelf:
         return f"derive build --chapters {called(self.place)}"
 
     def picked(self, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
-        """All chapters, or those wanted by number or folder name; raises UnknownName for one that
-        is not there."""
+        """All chapters, or those wanted by number, by folder name or by the path of a file in the
+        folder; raises UnknownName for one that is not there."""
         chosen = []
         for name in wanted:
-            key = name.rstrip("/").rpartition("/")[2]
-            key = key.zfill(2) if key.isdigit() else key
-            match = [f for f in self.folders if key in (f.number, f.path.name)]
+            match = self._matching(name)
             if not match:
                 listed = ", ".join(folder.path.name for folder in self.folders)
                 raise UnknownName(f"unknown chapter {quoted(name)}; known: {listed}")
             chosen += match
         return tuple(f for f in self.folders if not chosen or f in chosen)
+
+    def _matching(self, name: str) -> list[Folder]:
+        key = Path(name).name
+        key = key.zfill(2) if key.isdigit() else key
+        if match := [f for f in self.folders if key and key in (f.number, f.path.name)]:
+            return match
+        files = [Path(os.path.abspath(above / name)) for above in (self.place.parent, Path())]
+        holding = {folder for file in files if file.is_file() for folder in file.parents}
+        return [f for f in self.folders if Path(os.path.abspath(f.path)) in holding]
 
     def chapter(self, folder: Folder) -> Chapter:
         """What a chapter declares; raises BookError as `chapter` does."""
@@ -103,17 +110,19 @@ class Shelf:
 def folders(place: Path) -> tuple[Folder, ...]:
     """The chapters in the folder `place` in order; raises DeriveError as `Shelf` does."""
     try:
-        paths = sorted(p for p in place.iterdir() if p.is_dir() and _CHAPTER.fullmatch(p.name))
+        paths = sorted(path for path in place.iterdir() if path.is_dir() and _is_chapter(path))
     except OSError as error:
         raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
     known = tuple(Folder(path, f"{called(place)}/{path.name}") for path in paths)
     if not known:
         raise DeriveError(f"no chapters: expected folders such as {called(place)}/06-name")
-    numbers = [folder.number for folder in known]
-    for number in numbers:
-        if numbers.count(number) > 1:
-            raise DeriveError(f"two chapters are numbered {number}")
     return known
+
+
+def _is_chapter(path: Path) -> bool:
+    if _CHAPTER.fullmatch(path.name):
+        return True
+    return (path / TEMPLATE).exists() or (path / FIGURES).exists()
 
 
 def called(place: Path) -> str:
@@ -128,10 +137,13 @@ def called(place: Path) -> str:
 def chapter(folder: Folder) -> Chapter:
     """The chapter that the folder's figures.py declares.
 
-    The file is run as ordinary Python. Raises BookError with file and line for whatever it raises,
-    and where it does not end up with a `chapter` of the folder's number.
+    The file is run as ordinary Python; what it prints goes to standard error. Raises BookError with
+    file and line for whatever it raises, where it does not end up with a `chapter` of the folder's
+    number, and where the folder's name is no NN-name or its number is another folder's too.
     """
     path, shown = folder.path / FIGURES, folder.named(FIGURES)
+    if text := _misplaced(folder):
+        raise BookError(Problem(folder.shown, 0, text))
     content(folder, FIGURES)
     declared = getattr(_run(path, shown, folder.shown), "chapter", None)
     if not isinstance(declared, Chapter):
@@ -140,6 +152,17 @@ def chapter(folder: Folder) -> Chapter:
         text = f"declares chapter {declared.number} in the folder of {folder.number}"
         raise BookError(Problem(shown, 0, text))
     return declared
+
+
+def _misplaced(folder: Folder) -> str:
+    """What is wrong with the folder's name; empty where nothing is."""
+    if not folder.number:
+        return "a chapter's folder is named by two digits, a dash and a name, such as 06-mesh"
+    same = sorted(path for path in folder.path.parent.glob(f"{folder.number}-*") if path.is_dir())
+    if len(same) > 1:
+        both = " and ".join(path.name for path in same)
+        return f"one number for {both}: give one of them another"
+    return ""
 
 
 class _ChapterLoader(SourceFileLoader):
@@ -166,7 +189,8 @@ class _ChapterFinder(MetaPathFinder):
 
 
 def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
-    """Run figures.py as a package of the chapter's own, so that it can be in several files."""
+    """Run figures.py as a package of the chapter's own, so that it can be in several files; these
+    find it as `.figures`, too."""
     package = f"{PACKAGE}{path.parent.name[:2]}"
     finder = _ChapterFinder(package, path.parent)
     spec = spec_from_file_location(
@@ -177,10 +201,11 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
     )
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[package] = module
+    sys.modules[package] = sys.modules[f"{package}.{path.stem}"] = module
     sys.meta_path.insert(0, finder)
     try:
-        spec.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     except SyntaxError as error:
@@ -189,7 +214,10 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
     except BaseException as error:
         file, line = _raised_at(error, path)
         text = str(error).replace(f"{path.parent}/", "")
-        if not isinstance(error, DeriveError):
+        unfinished = getattr(error, "name", "") == package or getattr(error, "obj", 0) is module
+        if "circular import" in text or unfinished:
+            text = "circular import: no such name is declared before the import that leads here"
+        elif not isinstance(error, DeriveError):
             text = " ".join(f"{type(error).__name__}: {text}".split())
         raise BookError(Problem(f"{folder}/{file}", line, text)) from None
     finally:
@@ -215,84 +243,3 @@ def content(folder: Folder, file: str) -> bytes:
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
         raise BookError(Problem(folder.named(file), 0, text)) from None
-
-
-# --- bytes of files: none is ever half written, and none is changed where one fails
-
-
-def read(path: Path) -> bytes | None:
-    """The bytes of a file, or None where there is none; raises OSError as the system does."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def write(contents: Mapping[Path, bytes]) -> tuple[Path, ...]:
-    """Write every file whose bytes differ and return those, in the order given.
-
-    All are written out beside their targets first and moved into place last; where anything fails,
-    an interrupt too, what was moved is put back and no temporary file stays. Raises OSError.
-    """
-    changed = {path: data for path, data in contents.items() if read(path) != data}
-    with _staged(changed) as staged:
-        done: list[tuple[Path, bytes | None]] = []
-        try:
-            for temporary, target in staged.values():
-                before = read(target)
-                done.append((target, before))
-                os.replace(temporary, target)
-        except BaseException:
-            for target, before in done:
-                _put_back(target, before)
-            raise
-    return tuple(changed)
-
-
-@contextlib.contextmanager
-def _staged(contents: Mapping[Path, bytes]) -> Iterator[dict[Path, tuple[str, Path]]]:
-    staged: dict[Path, tuple[str, Path]] = {}
-    temporary: list[str] = []
-    try:
-        for path, data in contents.items():
-            target = Path(os.path.realpath(path))  # a link stays a link
-            staged[path] = (_stage(target, data, temporary), target)
-        yield staged
-    finally:
-        for name in temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-
-
-def _stage(target: Path, data: bytes, temporary: list[str]) -> str:
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    temporary.append(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:  # a full disk says neither which file nor which folder
-        raise OSError(error.errno, error.strerror, str(target)) from None
-    os.chmod(name, _mode(target))
-    return name
-
-
-def _mode(target: Path) -> int:
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
-
-
-def _put_back(target: Path, before: bytes | None) -> None:
-    """Undo a move; a target that holds its old bytes is not touched."""
-    if read(target) == before:
-        return
-    if before is None:
-        target.unlink()
-        return
-    with _staged({target: before}) as staged:
-        os.replace(*staged[target])

@@ -203,7 +203,7 @@ class Prose:
         number, dot, own = name.partition(".")
         if not dot or not re.fullmatch(r"[0-9]{2}", number) or number == self.chapter.number:
             return None, self.chapter, own if number == self.chapter.number and dot else name
-        (folder,) = self.ledger.shelf.picked([number])
+        folder, *_ = self.ledger.shelf.picked([number])
         return folder, self.ledger.shelf.chapter(folder), own
 
     def _named(self, kind: str, name: str, own: str, known: Mapping[str, _Item]) -> _Item:

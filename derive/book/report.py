@@ -80,7 +80,7 @@ def why(shelf: Shelf, name: str) -> str:
     number, dot, wanted = name.partition(".")
     if not dot or not number.isdigit():
         raise DeriveError(f"expected CHAPTER.FIGURE, such as 06.alpha-v5p, found {quoted(name)}")
-    (folder,) = shelf.picked([number])
+    folder, *_ = shelf.picked([number])
     result = render(folder, shelf)
     known = result.figures
     if wanted not in known:

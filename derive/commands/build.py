@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from derive.book.build import Checked, build, check
+from derive.book.files import terminated_as_interrupted
 from derive.book.folders import TEMPLATE, Shelf
 from derive.book.problems import BookError
 from derive.commands import output
@@ -32,9 +33,10 @@ def run(options: Namespace) -> tuple[Any, str, int]:
         raise DeriveError("--format junit: of a check; add --check, or take another format")
     shelf = shelf_of(options)
     try:
-        if options.check:
-            return _check(shelf, options.chapter, form)
-        written = build(shelf, options.chapter)
+        with terminated_as_interrupted():
+            if options.check:
+                return _check(shelf, options.chapter, form)
+            written = build(shelf, options.chapter)
     except BookError as error:
         if form == FORMATS[0]:
             output.complain(str(error))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from derive.book import folders
+from derive.book import files
 from derive.commands import build as build_module
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,7 +152,7 @@ def test_files_are_whole_at_every_moment(tmp_path, monkeypatch):
     seen = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda f: (seen.append(target.read_bytes()), real(f)))
-    assert folders.write({target: b"new", tmp_path / "b": b"x"}) == (target, tmp_path / "b")
+    assert files.write({target: b"new", tmp_path / "b": b"x"}) == (target, tmp_path / "b")
     assert seen == [b"old", b"old"]
     assert target.read_bytes() == b"new"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]

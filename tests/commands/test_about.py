@@ -92,8 +92,26 @@ def test_a_kind_lists_its_names_and_the_index_all_of_them(run: Any) -> None:
 
 def test_a_name_of_two_kinds_has_both_pages_and_an_alias_that_of_its_chip(run: Any) -> None:
     _, page, _ = run("about", "layer")
-    assert "a block of" in page and "layer(notation" in page
+    assert "a block that makes Out" in page and "layer(notation" in page
     assert run("about", "h100")[1] == run("about", "h100-sxm")[1]
+
+
+def test_what_is_ones_own_has_a_page_without_lines_that_name_another() -> None:
+    own = derive.layer("mlp", "B:ours D:ours", title="our own")
+    page = about.page(own)
+    assert page.startswith("layer: our own") and "it splits B of In, Tmp, Out" in page
+    alone = about.page(derive.layer("mlp"))
+    chosen = about.page(derive.chip("h100", profile="vendor"))
+    assert "(profile vendor;" in chosen
+    assert "threshold(" not in page + alone
+    assert about.page(v.B / v.X).splitlines()[1:] == [
+        f"  {s.name:<11} {v.meaning(s).gloss} [{v.meaning(s).unit}]" for s in (v.B, v.X)
+    ]
+    assert about.page(3) == about.page(run_of_ours) == ""
+
+
+def run_of_ours() -> None:
+    """A function that is none of derive's."""
 
 
 def test_an_unknown_name_is_refused_with_the_nearest(refused: Any) -> None:

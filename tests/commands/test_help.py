@@ -58,7 +58,7 @@ def test_an_answer_does_import_sympy() -> None:
 def test_help_names_every_command_and_option(run: Any) -> None:
     code, out, err = run("--help")
     assert (code, err) == (0, "")
-    for name in ("ask", "layer", "facts", "figures", "why"):
+    for name in ("ask", "layer", "facts", "about", "figures", "why"):
         assert f"    {name} " in out
     _, out, _ = run("ask", "--help")
     options = "chip model set profile facts overlap pass keep gated precision gradients exact"

@@ -135,7 +135,7 @@ def test_mesh(shape: str, per_node: str, options: list[str]) -> None:
 )
 def test_the_others(arguments: list[str]) -> None:
     words = [word for word in arguments if word not in ("--help", "-h")]
-    for command in ("facts", "figures", *words[:1]):
+    for command in ("facts", "about", "figures", *words[:1]):
         if command:
             commanded(command, *words)
 

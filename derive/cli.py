@@ -1,6 +1,6 @@
 """The command line. SymPy is imported inside the commands, so that --help is quick.
 
-Exit codes: 0 done, 1 no plan fits (drift in build.py --check), 2 an error in the input.
+Exit codes: 0 done; 1 asked rightly, and the answer is no (drift, no plan fits); 2 an error.
 """
 
 from __future__ import annotations

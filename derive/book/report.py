@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure
 from derive.book.folders import Shelf
-from derive.book.problems import BookError
+from derive.book.problems import Problem
 from derive.facts.catalogue import cited, tree
 from derive.notation.errors import DeriveError, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
@@ -15,33 +16,33 @@ from derive.notation.quantity import Quantity
 from derive.notation.text import aligned
 
 
-def figures(shelf: Shelf) -> list[dict[str, Any]]:
-    """Every figure of the book, in order, ready for JSON.
+def figures(shelf: Shelf) -> tuple[list[dict[str, Any]], list[Problem]]:
+    """Every figure of the book, in order, ready for JSON, and the errors of its chapters: one that
+    cannot be rendered has no figures.
 
     Values are numbers, integers where they are whole. `printed` is what the chapter prints: the
     author's first words for a claim, requirement or given. `inputs` are the inputs of the formula,
-    or the figure itself where it has none. Raises BookError for a chapter that cannot be rendered.
+    or the figure itself where it has none.
     """
     outcomes = render_all(shelf).values()
-    if problems := [p for outcome in outcomes for p in outcome.problems if not p.is_drift]:
-        raise BookError(*problems)
-    return [
+    rows = [
         _record(result, figure)
         for result in outcomes
         if isinstance(result, Result)
         for figure in result.figures.values()
     ]
+    return rows, [p for outcome in outcomes for p in outcome.problems if not p.is_drift]
 
 
-def listing(shelf: Shelf) -> str:
-    """Every figure of the book as text: name, kind, what is printed and whether it holds."""
+def listing(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Figures as text: name, kind, what is printed and whether it holds."""
     rows = [
         (
             f"{r['chapter']}.{r['name']}",
             f"{r['kind']:<7}",
             r["printed"] + ("" if r["holds"] else "  DOES NOT HOLD"),
         )
-        for r in figures(shelf)
+        for r in figures
     ]
     return "\n".join(aligned(rows))
 

@@ -6,16 +6,20 @@ from argparse import Namespace
 from typing import Any
 
 from derive.book import report
-from derive.commands import plan
-from derive.commands.build import shelf_of
+from derive.commands import output, plan
+from derive.commands.build import DONE, DRIFT, ERROR, shelf_of
 from derive.commands.parser import PLANNED
 from derive.notation.errors import DeriveError
 
 
-def figures(options: Namespace) -> tuple[list[dict[str, Any]], str]:
-    """Every figure of the chapters as JSON-ready data and as a listing. Raises DeriveError."""
-    shelf = shelf_of(options)
-    return report.figures(shelf), report.listing(shelf)
+def figures(options: Namespace) -> tuple[list[dict[str, Any]], str, int]:
+    """Every figure of the chapters as JSON-ready data and as a listing, and the exit code: 1 where
+    one does not hold. Errors of chapters go to standard error. Raises DeriveError."""
+    figures, errors = report.figures(shelf_of(options))
+    for error in errors:
+        output.complain(str(error))
+    code = ERROR if errors else DONE if all(figure["holds"] for figure in figures) else DRIFT
+    return figures, report.listing(figures), code
 
 
 def why(options: Namespace) -> tuple[None, str]:

@@ -40,12 +40,8 @@ def run(options: Namespace) -> tuple[Any, str, int]:
     except BookError as error:
         if form == FORMATS[0]:
             output.complain(str(error))
-        document = Document(shelf.place.name, error.problems)
-        return (
-            {"errors": [row(problem) for problem in error.problems]},
-            told(form, [document]),
-            ERROR,
-        )
+        rows = [row(problem) for problem in error.problems]
+        return {"errors": rows}, told(form, [Document(shelf.place.name, error.problems)]), ERROR
     except KeyboardInterrupt:
         raise DeriveError("interrupted; no file is half written") from None
     lines = [
@@ -61,13 +57,12 @@ def _check(shelf: Shelf, wanted: Sequence[str], form: str) -> tuple[Any, str, in
     chapters = check(shelf, wanted)
     states = {chapter.state for chapter in chapters}
     code = ERROR if "broken" in states else DRIFT if "drifted" in states else DONE
-    text = told(
-        form, [Document(c.folder.shown, c.errors, c.drifts, c.diff, c.figures) for c in chapters]
-    )
     repair = _repair(shelf, chapters, wanted)
+    documents = [Document(c.folder.shown, c.errors, c.drifts, c.diff, c.figures) for c in chapters]
+    text = told(form, documents)
     if form == FORMATS[0]:
         _complain(shelf, chapters, wanted)
-        text = f"{text}\n{repair}".strip("\n") if code != ERROR else text
+        text = f"{text}\n{repair}" if code == DRIFT else text
     data = {
         "clean": code == DONE,
         "chapters": [

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import sympy as sp
+from derive.cost.transformer import BLOCKS
 
 import derive
 from derive.commands import about
 from derive.cost.assumptions import CHOICES, CORRECTIONS, SETS
 from derive.cost.limits import LIMITS
 from derive.cost.strategies import STRATEGIES
-from derive.cost.transformer import BLOCKS
 from derive.facts import chips, models, shipped
 from derive.notation import symbols as v
 

@@ -2,8 +2,9 @@
 
 `from derive import *` gives the symbols, the strategies, the limits of a training step (such as
 `context_ring`), the questions (`threshold`, `optimum`, `feasible`, `steps`, `layer`, `evaluate`),
-plans (`task`, `search`, `mesh`, `step_model`) and the catalogue (`chip`, `model`). Names are loaded
-on first use: `import derive` alone imports nothing else.
+plans (`task`, `search`, `mesh`, `step_model`) and the catalogue (`chip`, `model`), whose values are
+`chip("tpu-v5p")["alpha"]`. A unit is given as text: `number(96, "GB")`. Names are loaded on first
+use: `import derive` alone imports nothing else.
 """
 
 from __future__ import annotations

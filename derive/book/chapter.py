@@ -58,8 +58,9 @@ class Chapter:
         names: Iterable[str] = (),
         files: Iterable[str | PathLike[str]] | str = (),
     ) -> None:
-        if not re.fullmatch(r"[0-9]{2}", number):
-            raise DeriveError(f"a chapter's number is two digits, found {quoted(number)}")
+        if not isinstance(number, str) or not re.fullmatch(r"[0-9]{2}", number):
+            told = 'a chapter\'s number is two digits in quotes, such as "04"'
+            raise DeriveError(f"{told}, found {written(number)}")
         listed = (files,) if isinstance(files, str) else tuple(files)
         self.catalogue = facts.with_files(None, [_folder() / file for file in listed])
         if profile not in self.catalogue.profiles:

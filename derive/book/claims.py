@@ -39,9 +39,19 @@ from contextlib import suppress
 from fractions import Fraction
 from itertools import islice
 
-from derive.book.literals import Literal, literal, ordinal, unhedged
-from derive.notation.digits import Exact, fixed, fraction, grouped, multiple
+from derive.book.literals import (
+    MULTIPLES,
+    Literal,
+    literal,
+    ordinal,
+    spelt,
+    spelt_part,
+    spelt_place,
+    unhedged,
+)
+from derive.notation.digits import Exact, fixed, fraction, grouped, magnitude, multiple, numeral
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
+from derive.notation.printed import RAISED, shown
 from derive.notation.units import Unit, typed_unit
 
 
@@ -84,42 +94,93 @@ def _sided(rule_name: str, written: Literal) -> str:
 
 
 def restated(rule_name: str, literal_text: str, value: Exact) -> str:
-    """The literal with its number as the rule would have it for `value`: "about 2,551".
+    """The author's words with the number that the rule would have for `value`: "about 2,551".
 
-    For the message about a claim that does not hold; raises what `holds` raises.
+    They hold, and keep the hedge, the unit, the style and the number of significant digits, or as
+    much of it as words that hold can: "exactly 5" of 4.7 is "exactly 4.7", and "96 GiB" of 96e9 is
+    "96 GB" under `exact`. Where none hold, they say about what it is. Raises as `holds`.
     """
-    words = _restated(rule_name, literal_text, value)
-    core, hedges = unhedged(literal_text)
-    with suppress(DeriveError):
-        if literal(words).hedges == hedges and holds(rule_name, words, value):
-            return words
-    words = _restated(rule_name, core, value)
-    return words if rule_name in ("rank", "exact") or not hedges else f"about {words}"
+    text, number = " ".join(literal_text.split()), fraction(value)
+    if holds(rule_name, text, value):
+        return text
+    # Few binary figures of a decimal number have an end.
+    decimal = re.sub(r"(?<![A-Za-z])([MGTPE])i(?![a-z])", r"\1", text)
+    for form in (text, *[decimal] * (rule_name == "exact"), f"about {unhedged(text)[0]}"):
+        with suppress(DeriveError):
+            for words in _renumbered(rule_name, literal(form), number):
+                with suppress(DeriveError):
+                    if holds(rule_name, words, value):
+                        return words
+    return f"about {shown(number)}"
 
 
-def _restated(rule_name: str, literal_text: str, value: Exact) -> str:
-    written, number = literal(literal_text), fraction(value)
-    rule = _sided(rule_name, written)
+def _renumbered(rule_name: str, written: Literal, number: Fraction) -> Iterator[str]:
+    """The author's text with other numbers in it: in the author's style first, and of those the
+    nearest to the author's digits."""
+    before, _, after = written.text.partition(written.number)
+    after = f" times{after}" if written.number.lower() in MULTIPLES else after
+    in_words = not any(map(str.isdecimal, written.number))
+    numbers: list[str] = []
     if rule_name == "rank":
-        return _swapped(written, ordinal(int(number)) if number >= 1 else str(number))
-    if rule_name == "unit_fraction":
-        return str(Fraction(1, _denominators(number)[0])) if number > 0 else str(number)
-    if written.kind == "fraction" or (rule_name == "exact" and number % written.step):
-        return f"{number.numerator:,}" if number.denominator == 1 else str(number)
-    count = _ROUNDINGS[rule](number, written.step)
-    _, whole, part, tail = re.split(r"^[+\-−]?([0-9,]*)\.?([0-9]*)", written.digits, maxsplit=1)
-    digits = fixed(abs(count), -len(part))
+        place = int(number)
+        numbers = [spelt_place(place) if in_words else ordinal(place)] if place > 0 else []
+        before += "the " * written.number.lower().startswith("the ")
+    elif rule_name == "unit_fraction" or written.kind == "fraction":
+        if rule_name == "unit_fraction" and number > 0:
+            number = Fraction(1, _denominators(number)[0])
+        numbers = [spelt_part(number) if in_words and number > 0 else str(number)]
+    else:
+        finer, told = [*range(-3, 16)], spelt if in_words else ordinal
+        if rule_name != "exact" and "=" not in written.hedges:
+            finer.sort(key=lambda places: (abs(places), -places))
+        comes_out, one = _ROUNDINGS[_sided(rule_name, written)], _one(written)
+        last = _place(written, number / one, comes_out)
+        places = [last - places for places in finer]
+        counts = [(comes_out(number / one, Fraction(10) ** place), place) for place in places]
+        if in_words or written.kind == "ordinal":
+            whole = [count * 10**place for count, place in counts if place >= 0]
+            whole.append(comes_out(number, Fraction(1)))
+            numbers = [told(count) for count in whole if 0 <= count < 10**15]
+        numbers += [_decimal(written, *each) for each in counts]
+        numbers += [str(number)] * (rule_name == "exact" and one == 1)
+    yield from (before + other + after for other in numbers)
+
+
+def _one(written: Literal) -> Fraction:
+    """What the digit 1 would be in place of the author's: 10**9 in "2.5 GB"."""
+    read = numeral(written.number)
+    return written.step / (read.step if read is not None else 1)
+
+
+def _place(
+    written: Literal, scaled: Fraction, comes_out: Callable[[Fraction, Fraction], int]
+) -> int:
+    """The place of the last of as many significant digits as the author's."""
+    own = len(str(abs(written.value / written.widest)))
+    place = magnitude(scaled or written.step / _one(written)) - own + 1
+    if len(str(abs(comes_out(scaled, Fraction(10) ** place)))) > own:  # 9.996 is 10.0
+        place += 1
+    _, _, *form, _ = _FORM.split(written.number)
+    ones = written.step == written.widest and form == ["", ""]  # they are meant
+    return min(place, 0) if ones else place
+
+
+def _decimal(written: Literal, count: int, place: int) -> str:
+    """So many tens in the form of the author's number: grouped or not, or with a power of ten."""
+    _, whole, part, power, _ = _FORM.split(written.number)
+    if power and count:
+        own = Fraction(f"{whole.replace(',', '') or 0}.{part or 0}")
+        raised = len(str(abs(count))) - 1 + place - (magnitude(own) if own else 0)
+        place -= raised
+        power = re.sub(r"[+\-−]?[0-9]+(?=}?$)", str(raised), power)
+        power = re.sub("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+$", str(raised).translate(RAISED), power)
+    digits = fixed(abs(count), place)
     if "," in whole or len(whole) < 4:
         digits = grouped(digits)
-    return _swapped(written, ("\u2212" if count < 0 else "") + digits + tail)
+    return ("\u2212" if count < 0 else "") + digits + power
 
 
-def _swapped(written: Literal, number: str) -> str:
-    """The author's text with another number in it; the number alone where it was in words."""
-    if not written.digits or not written.digits[-1].isdigit():
-        return number
-    before, _, after = written.text.partition(written.digits)
-    return before + number + (after[2:] if written.kind == "ordinal" else after)
+_FORM = re.compile(r"^[+\-−]?([0-9,]*)\.?([0-9]*)((?:[eE][+\-−0-9]| ?[×\\]).*|)")
 
 
 def _steps(written: Literal) -> Iterator[Fraction]:

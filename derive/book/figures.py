@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -21,6 +21,7 @@ RELATIONS = {
     "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 Kind: TypeAlias = Literal["shown", "claim", "require", "given"]
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _SIDES = {"": "", "<=": "floor", ">=": "ceil"}
 
 
@@ -113,9 +114,11 @@ class Figure:
         return claims.clash(literal(words), self.quantity.unit)
 
     def restated(self, words: str) -> str:
-        """What the author's words would have to say."""
+        """What the author's words would have to say; of a requirement what holds in its place."""
         if self.kind == "require":
-            return f"not {self.relation or self.because}"
+            if self.relation is None:
+                return f"untrue: {self.because}"
+            return str(replace(self.relation, sign=_NEGATED[self.relation.sign]))
         if self.quantity is None:
             return ""
         return claims.restated(self._rule(words), words, self.quantity.value)
@@ -156,7 +159,8 @@ def number_text(quantity: Quantity, rule: Rounding, unit: str | None) -> tuple[s
 def compared(name: str, left: object, sign: str, right: object) -> Relation:
     """The relation between two values; a plain number takes the unit of the other side.
 
-    Raises UnknownName for a relation that is none and UnitError for sides of different units.
+    Raises UnknownName for a relation that is none and UnitError for sides of different units, or
+    of different labels where both have some.
     """
     if sign not in RELATIONS:
         raise unknown("relation", sign, RELATIONS)
@@ -165,7 +169,7 @@ def compared(name: str, left: object, sign: str, right: object) -> Relation:
         first = number(first.value, first.unit if _is_plain(right) else second.unit)
     if _is_plain(right):
         second = number(second.value, first.unit)
-    if first.unit.dimension != second.unit.dimension:
+    if not first.unit.fits(second.unit):
         raise UnitError(f"{name}: expected {first.unit}, found {second.unit}")
     return Relation(first, sign, second)
 

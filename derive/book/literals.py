@@ -49,14 +49,17 @@ _TENS = {
     "eighty": 80, "ninety": 90,
 }  # fmt: skip
 _GROUPS = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_MULTIPLES = {"twice": 2, "double": 2, "thrice": 3, "triple": 3, "quadruple": 4, "dozen": 12}
+MULTIPLES = {"twice": 2, "double": 2, "thrice": 3, "triple": 3, "quadruple": 4}
+_COUNTS = MULTIPLES | {"dozen": 12}
 _PARTS = {
     "half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7,
     "eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "sixteenth": 16,
     "twentieth": 20, "hundredth": 100, "thousandth": 1000,
 }  # fmt: skip
-_PLACES = {"first": 1, "second": 2} | {w: n for w, n in _PARTS.items() if w not in ("half",)}
-_WORDS = {*_ONES, *_TENS, *_GROUPS, "hundred", *_MULTIPLES, *_PARTS, *(f"{p}s" for p in _PARTS)}
+_PLACES = {"first": 1, "second": 2} | {
+    word: n for word, n in _PARTS.items() if word[-2:] in ("rd", "th")
+}
+_WORDS = {*_ONES, *_TENS, *_GROUPS, "hundred", *_COUNTS, *_PARTS, *(f"{p}s" for p in _PARTS)}
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class Literal:
     """A number in an author's words.
 
     `step` is one unit of its last digit and `widest` one unit of the last digit that must be meant
-    (see `Numeral`); `digits` is the text of its digits, empty where it is in words. A fraction
-    ("an eighth", "1/8") has no digits to round at. `place` is the rank that it can name, if any.
+    (see `Numeral`); `number` is the text of the number itself: "2,550", "5th", "an eighth". A
+    fraction has no digits to round at. `place` is the rank that it can name, if any.
     `hedges` say what the number is to the value ("at most", "exactly"; "about" says nothing), and
     `rest` is what follows it, a unit first, without its prefix; `multiple` is "5x" or "5 times".
     """
@@ -75,7 +78,7 @@ class Literal:
     step: Fraction
     widest: Fraction
     kind: OneOf["number", "fraction", "ordinal"] = "number"
-    digits: str = ""
+    number: str = ""
     place: int | None = None
     rest: str = ""
     hedges: frozenset[Hedge] = frozenset()
@@ -117,16 +120,17 @@ def _rest(text: str, rest: str) -> str:
     return rest.strip()
 
 
+def _before(core: str, rest: str) -> str:
+    """The text of a number in words, with its article: what stands before the rest."""
+    return core[: len(core) - len(rest)].rstrip(" -")
+
+
 def _share(text: str, core: str) -> Literal | None:
     match = re.match(r"([0-9]{1,6})/([0-9]{1,6})(?![0-9.,])", core)
     if match is None:
         return None
     rest = _rest(text, core[match.end() :])
-    return _fraction(text, exact(match[0]), rest)
-
-
-def _fraction(text: str, value: Fraction, rest: str, place: int | None = None) -> Literal:
-    return Literal(text, value, Fraction(0), Fraction(0), "fraction", place=place, rest=rest)
+    return Literal(text, exact(match[0]), Fraction(0), Fraction(0), "fraction", match[0], rest=rest)
 
 
 def _numeral(text: str, core: str) -> Literal | None:
@@ -140,7 +144,7 @@ def _numeral(text: str, core: str) -> Literal | None:
         rest = _rest(text, rest[match.end() :])
         share = number.times(Fraction(1, 100))
         # A percentage has few digits and each is meant: 40% is not any share from 35% to 45%.
-        return Literal(text, share.value, share.step, share.step, digits=number.text, rest=rest)
+        return Literal(text, share.value, share.step, share.step, number=number.text, rest=rest)
     if times := _TIMES.match(rest):
         rest = rest[times.end() :]
     elif match := _PREFIXED.match(rest):
@@ -152,7 +156,7 @@ def _numeral(text: str, core: str) -> Literal | None:
         number = number.times(Fraction(({"hundred": 100} | _GROUPS)[match[1]]))
         rest = rest[match.end() :]
     return Literal(
-        text, number.value, number.step, number.widest, digits=number.text,
+        text, number.value, number.step, number.widest, number=number.text,
         rest=_rest(text, rest), multiple=times is not None,
     )  # fmt: skip
 
@@ -163,7 +167,7 @@ def _numbered(text: str, number: Numeral, ending: str, rest: str) -> Literal:
     if place < 1 or ordinal(place) != f"{place}{ending}":
         raise DeriveError(f"no ordinal: {quoted(text)}")
     one = Fraction(1)
-    return Literal(text, Fraction(place), one, one, "ordinal", number.text, place, rest)
+    return Literal(text, Fraction(place), one, one, "ordinal", number.text + ending, place, rest)
 
 
 def ordinal(place: int) -> str:
@@ -184,27 +188,53 @@ def _in_words(text: str, core: str) -> Literal | None:
     if part in _PARTS and (used or article or part == words[0]):
         rest = _rest(text, " ".join(words[used + 1 :]))
         place = _PLACES.get(part) if not used else None
-        return _fraction(text, Fraction(count if used else 1, _PARTS[part]), rest, place)
+        value, none = Fraction(count if used else 1, _PARTS[part]), Fraction(0)
+        return Literal(text, value, none, none, "fraction", _before(core, rest), place, rest)
     if not used:
         if words[0] not in ("first", "second"):
             return None
         rest, place, one = _rest(text, " ".join(words[1:])), _PLACES[words[0]], Fraction(1)
-        return Literal(text, Fraction(place), one, one, "ordinal", words[0], place, rest)
+        return Literal(text, Fraction(place), one, one, "ordinal", _before(core, rest), place, rest)
     if article and words[0] not in ("hundred", "dozen", *_GROUPS):
         return None
     rest = _rest(text, " ".join(words[used:]))
-    times = words[0] in _MULTIPLES and words[0] != "dozen"
-    times = times or (used < len(words) and words[used] in ("times", "fold"))
+    times = words[0] in MULTIPLES or (used < len(words) and words[used] in ("times", "fold"))
     digits = str(count)
     zeros = len(digits) - len(digits.rstrip("0")) if count else 0
     widest = Fraction(10**zeros)
-    return Literal(text, Fraction(count), Fraction(1), widest, rest=rest, multiple=times)
+    value, one, number = Fraction(count), Fraction(1), _before(core, rest)
+    return Literal(text, value, one, widest, number=number, rest=rest, multiple=times)
+
+
+def spelt(count: int) -> str:
+    """A whole number from 0 to 10**15 in words: "twenty-eight", "two thousand one hundred"."""
+    sizes = _ONES | _TENS | {"hundred": 100} | _GROUPS
+    word, size = next(known for known in reversed(sizes.items()) if known[1] <= count)
+    many, left = divmod(count, size or 1)
+    head = f"{spelt(many)} {word}" if size >= 100 else word
+    return f"{head}{' ' if size >= 100 else '-'}{spelt(left)}" if left else head
+
+
+def spelt_part(share: Fraction) -> str:
+    """A positive fraction in words, or in digits where a word is missing: "two thirds", "1/13"."""
+    above, below = share.numerator, share.denominator
+    part = {n: word for word, n in reversed(_PARTS.items())}.get(below)
+    if part is None or above > 20:
+        return str(share)
+    if above == 1:
+        return part if below == 2 else f"{'an' if part[0] == 'e' else 'a'} {part}"
+    return f"{spelt(above)} {'halve' if below == 2 else part}s"
+
+
+def spelt_place(place: int) -> str:
+    """A rank in words, or in digits where a word is missing: "first", "13th"."""
+    return {n: word for word, n in _PLACES.items()}.get(place) or ordinal(place)
 
 
 def _counted(words: list[str]) -> tuple[int, int]:
     """The whole number at the start of `words`, and how many words it takes (0: none)."""
-    if words[0] in _MULTIPLES:
-        return _MULTIPLES[words[0]], 1
+    if words[0] in _COUNTS:
+        return _COUNTS[words[0]], 1
     total = current = used = 0
     ceiling = 10**15
     for index, word in enumerate(words):

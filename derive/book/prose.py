@@ -22,7 +22,6 @@ from derive.book.problems import Problem
 from derive.book.template import current_line
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted, unknown
-from derive.notation.printed import printed
 
 _Item = TypeVar("_Item")
 DERIVED = "<sup>derived</sup>"
@@ -77,7 +76,7 @@ class Ledger:
             text = f"{figure.name} does not hold{why}; the template says {quoted(words)}"
         else:
             number = figure.quantity
-            value = "" if number is None else printed(number.value, number.rounding())
+            value = "" if number is None else number.printed()
             rule = f" by rule {figure.check}" if figure.check else ""
             text = (
                 f"{figure.name} is {value}, so {quoted(words)} does not hold{rule}; "

@@ -22,12 +22,12 @@ from derive.cost.limits import LIMITS, Limit
 from derive.cost.load import compute_bound
 from derive.cost.strategies import BLOCKS, STRATEGIES, Strategy
 from derive.facts import Chip, Model, chip, shipped
+from derive.facts.fact import FOLLOWS
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, unknown
 from derive.solve.optimum import optimum
 from derive.solve.threshold import Threshold, threshold
-from derive.solve.values import FOLLOWS
 
 WIDTH, COLUMN = 88, 14
 MODEL = "llama-3-70b"

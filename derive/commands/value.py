@@ -13,12 +13,13 @@ from derive.commands.parser import parser
 from derive.cost.assumptions import assume
 from derive.facts import Catalogue, shipped
 from derive.facts.catalogue import cited, tree
+from derive.facts.fact import FOLLOWS
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity, evaluated
 from derive.notation.read import expression
 from derive.notation.symbols import rank, unit_of_symbol
-from derive.solve.values import FOLLOWS, given_facts
+from derive.solve.values import given_facts
 
 LONGEST = 1000
 

@@ -216,6 +216,9 @@ CHIP_FACTS = _by_name(
     _count("scaleup_chips", chip, "chips of a scale-up domain", v.n_node),
 )
 
+# What follows from facts of a chip.
+FOLLOWS: Mapping[sp.Symbol, sp.Expr] = MappingProxyType({v.alpha: v.C / v.W})
+
 MODEL_FACTS = _by_name(
     FactKey("published_parameters", parameter, None, "parameters as the publisher names them"),
     _count("context", units.token, "longest sequence the model was trained for"),

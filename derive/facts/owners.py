@@ -7,18 +7,63 @@ heads, and G query heads to each of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from derive.facts.checks import other, typed
-from derive.facts.fact import CHIP_FACTS, MODEL_COUNTS, Fact, FactKey, Profile, Reading, choose
+from derive.facts.fact import (
+    CHIP_FACTS,
+    FOLLOWS,
+    MODEL_COUNTS,
+    Fact,
+    FactKey,
+    Profile,
+    Reading,
+    choose,
+)
 from derive.notation.errors import DeriveError, FactError, UnitError, guarded, quoted, unknown
 from derive.notation.quantity import Quantity, Status, evaluated
 from derive.notation.symbols import D, F, G, H, K, L, P, V, n_F, n_V, rank, unit_of_symbol
 from derive.notation.units import parameter
+
+# --- what either is asked
+
+
+class Owner:
+    """A chip or a model, of which `chip["alpha"]` and `model[D]` are what `quantity` gives."""
+
+    name: str
+
+    def __getitem__(self, key: str | sp.Symbol) -> Quantity:
+        return self.quantity(key)
+
+    def quantity(self, key: str | sp.Symbol) -> Quantity:
+        raise NotImplementedError
+
+    if not TYPE_CHECKING:  # to which every attribute would be one
+
+        def __getattr__(self, name: str) -> object:
+            kind = type(self).__name__.lower()
+            raise AttributeError(f"a {kind} has no attribute {name}; ask {kind}[{name!r}]")
+
+
+def implied(
+    owner: Owner, key: object, bound: Mapping[sp.Symbol, Quantity], facts: Iterable[str]
+) -> Quantity:
+    """The value of a symbol that is bound or follows, such as alpha = C/W; raises UnknownName,
+    offering the nearest of these and of the names of `facts`."""
+    every = {symbol.name: quantity for symbol, quantity in bound.items()}
+    for symbol, expr in FOLLOWS.items():
+        if expr.free_symbols <= bound.keys():
+            every[symbol.name] = evaluated(expr, bound, unit_of_symbol(symbol), symbol.name)
+    if (name := str(key)) not in every:
+        raise unknown(f"value of {owner.name}", name, [*facts, *every])
+    return every[name]
+
 
 # --- a chip
 
@@ -38,8 +83,8 @@ class Override:
 
 @guarded
 @dataclass(frozen=True, repr=False)
-class Chip:
-    """A chip of the catalogue.
+class Chip(Owner):
+    """A chip of the catalogue; `chip["alpha"]` is a value of it.
 
     `prefer` orders its sources where a profile has no opinion. The catalogue holds chips without a
     profile; `picked` under one holds the reading in use of each fact, overrides included.
@@ -104,12 +149,15 @@ class Chip:
             raise FactError(f"no profile has picked the readings of {self.name}")
         return self.picked[index]
 
-    def quantity(self, key: str) -> Quantity:
-        """The reading in use as a leaf quantity, in the fact's unit, named after its symbol.
+    def quantity(self, key: str | sp.Symbol, precision: str = "bf16") -> Quantity:
+        """A value: of a fact, "memory", the reading in use as a leaf named after its symbol; of a
+        symbol or its name, M_hbm or "alpha", what is bound at `precision` or follows.
 
-        Raises as `reading` does, and FactError for a shape.
+        Raises as `reading` does, FactError for a shape, and UnknownName, offering the nearest.
         """
-        return self.fact(key).quantity(self.reading(key))
+        if isinstance(key, str) and key in CHIP_FACTS:
+            return self.fact(key).quantity(self.reading(key))
+        return implied(self, key, self.bindings(precision), CHIP_FACTS)
 
     def shape(self, key: str = "pod_shape") -> tuple[int, ...]:
         """The whole numbers of a shape; raises as `reading` does, and FactError for a number."""
@@ -190,8 +238,9 @@ def _told(reading: Reading | None) -> str:
 
 @guarded
 @dataclass(frozen=True, repr=False)
-class Model:
-    """A model of the catalogue: the shapes of a dense transformer, and where they were read."""
+class Model(Owner):
+    """A model of the catalogue, a dense transformer: its shapes, of which `model["P"]` is a value,
+    and where they were read."""
 
     name: str
     title: str
@@ -233,6 +282,18 @@ class Model:
             reading = Reading(value, "", self.source, where, self.status)
             facts[name] = Fact(key, self.name, (reading,))
         return facts
+
+    def quantity(self, key: str | sp.Symbol) -> Quantity:
+        """A value: of a count or a fact, "layers", or of a symbol or its name, D or "P".
+
+        Raises UnknownName, offering the nearest, and FactError for a fact of several readings.
+        """
+        known = self.counts | {fact.key.name: fact for fact in self.facts}
+        if not isinstance(key, str) or key not in known:
+            return implied(self, key, self.bindings(), known)
+        if len(known[key].readings) > 1:
+            raise FactError(f"{key} of {self.name} has several readings: see fact({key!r})")
+        return known[key].quantity(*known[key].readings)
 
     @property
     def feed_forward_matrices(self) -> int:

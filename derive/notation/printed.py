@@ -31,7 +31,7 @@ from derive.notation.units import WHOLE_UNITS, Unit, byte, one, parameter, secon
 
 MINUS = "\u2212"
 NO_BREAK = "\u00a0"
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TURNED: dict[Toward, Toward] = {"nearest": "nearest", "down": "up", "up": "down"}
 Kind = Literal[
     "integer", "significant", "decimals", "si", "binary", "percent", "exact", "scientific"
@@ -129,7 +129,7 @@ def printed(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:
     if shown.over != 1:
         text += f"/{grouped(str(shown.over))}"
     if shown.power is not None:
-        text += f"×10{str(shown.power).translate(_RAISED)}"
+        text += f"×10{str(shown.power).translate(RAISED)}"
     text += shown.prefix + ("%" if rule.kind == "percent" else "")
     return (MINUS if negative else "") + text + (f"{NO_BREAK}{ending}" if ending else "")
 

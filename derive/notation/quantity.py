@@ -30,7 +30,7 @@ from derive.notation.errors import (
 from derive.notation.printed import Kind, Rounding, printed, printed_tex, reading_rule
 from derive.notation.symbols import known, meaning, symbols_of, unit_of_symbol
 from derive.notation.text import text
-from derive.notation.units import Unit, one, unit_of
+from derive.notation.units import Unit, base_unit, one, typed_unit, unit_of
 
 Operand: TypeAlias = "Quantity | int | Fraction"
 Comparison: TypeAlias = Callable[["Quantity", Operand], bool]
@@ -93,7 +93,7 @@ class Quantity:
 
     def __post_init__(self) -> None:
         if not isinstance(self.unit, Unit):
-            told = "expected a unit of derive.notation.units, such as token"
+            told = "expected a unit of derive.notation.units, such as units.token"
             raise DeriveError(f"unit: {told}, found {written(self.unit)}")
         if not isinstance(self.name, str):
             raise DeriveError(f"name: expected text, found {written(self.name)}")
@@ -102,11 +102,12 @@ class Quantity:
                 told = f"expected one of {', '.join(map(repr, ways))}"
                 raise DeriveError(f"{field}: {told}, found {written(value)}")
 
-    def named(self, name: str, unit: Unit | None = None) -> Quantity:
+    def named(self, name: str, unit: Unit | str | None = None) -> Quantity:
         """The same quantity under a name, and with a unit of the same dimension where given."""
-        if unit is not None and unit.dimension != self.unit.dimension:
-            raise UnitError(f"{name}: expected {unit}, found {self.unit}")
-        return replace(self, name=name, unit=self.unit if unit is None else unit)
+        other = self.unit if unit is None else base_unit(unit)
+        if other.dimension != self.unit.dimension:
+            raise UnitError(f"{name}: expected {other}, found {self.unit}")
+        return replace(self, name=name, unit=other)
 
     def rounding(self, rule: Rounding | None = None) -> Rounding:
         """`rule`, or one for a reader; that of a bound rounds to the bound's own side."""
@@ -230,7 +231,7 @@ class Quantity:
 @guarded
 def number(
     value: object,
-    unit: Unit = one,
+    unit: Unit | str = one,
     name: str = "",
     *,
     source: str = "",
@@ -239,19 +240,27 @@ def number(
     basis: str = "",
 ) -> Quantity:
     """A leaf: a number that an author or a user states, as text, or a number of Python, NumPy or
-    SymPy. Decimals are taken exactly, floats as the decimals that they print as."""
-    exact = sp.Rational(digits.exact(value))
-    return Quantity(exact, unit, name, owner, source, basis=basis, status=status)
+    SymPy. Decimals are taken exactly, floats as the decimals that they print as.
+
+    The unit may be text as facts files have it: number(96, "GB"), number(2, "FLOP/byte"). Raises
+    UnitError for a unit that there is not, offering the nearest.
+    """
+    scale, base = typed_unit(unit) if isinstance(unit, str) else (1, unit)
+    exact = sp.Rational(digits.exact(value) * scale)
+    return Quantity(exact, base, name, owner, source, basis=basis, status=status)
 
 
 @guarded
 def evaluated(
-    expr: sp.Expr, values: Mapping[sp.Symbol, Quantity], unit: Unit | None = None, name: str = ""
+    expr: sp.Expr,
+    values: Mapping[sp.Symbol, Quantity],
+    unit: Unit | str | None = None,
+    name: str = "",
 ) -> Quantity:
     """The quantity that `expr` gives with each of its symbols bound to a quantity.
 
-    Without `unit`, the unit is the fold of the expression over the bound quantities' units.
-    Raises DeriveError naming the symbols left without a value.
+    Without `unit`, which may be text such as "FLOP/byte", the unit is the fold of the expression
+    over the bound quantities' units. Raises DeriveError naming the symbols left without a value.
     """
     symbols = symbols_of(expr)
     if missing := [s for s in symbols if s not in values]:
@@ -260,7 +269,7 @@ def evaluated(
         check_label(s, values[s])
     exact = expr.xreplace({s: values[s].value for s in symbols})
     inputs = tuple((s.name, values[s]) for s in symbols)
-    folded = _folded(expr) if unit is None else unit
+    folded = _folded(expr) if unit is None else base_unit(unit)
     return Quantity(exact, folded, name, formula=text(expr), inputs=inputs)
 
 

@@ -199,6 +199,14 @@ def typed_unit(text: str) -> tuple[Fraction, Unit]:
     return scale, unit
 
 
+def base_unit(unit: Unit | str) -> Unit:
+    """A unit, also as text: "FLOP/byte"; raises UnitError for a prefix, and as `typed_unit`."""
+    scale, named = typed_unit(unit) if isinstance(unit, str) else (1, unit)
+    if scale != 1:
+        raise UnitError(f"expected a unit without prefix, such as {named}, found {quoted(unit)}")
+    return named
+
+
 def _factor(word: str, text: str) -> tuple[Fraction, Unit]:
     name, _, raised = word.partition("^")
     power = Fraction(int(raised)) if re.fullmatch(r"-?[1-9]", raised) else Fraction(1)

@@ -18,7 +18,7 @@ from derive.notation.errors import guarded, unknown
 from derive.notation.printed import as_text, share, size, time
 from derive.notation.quantity import Quantity, number
 from derive.notation.text import text
-from derive.notation.units import Unit, byte, chip, one, second
+from derive.notation.units import Unit, base_unit, byte, chip, one, second
 from derive.plan.axes import AXES, PLACE, Degrees
 from derive.plan.task import DEGREES, Task
 from derive.solve.evaluate import EXACT, Compiled, as_float, compiled, exactly, floats
@@ -115,9 +115,9 @@ class Plan:
             known[symbol] = _tree(expr, value, unit, symbol.name, known)
         return known
 
-    def value(self, expr: sp.Expr, unit: Unit = one, name: str = "") -> Quantity:
+    def value(self, expr: sp.Expr, unit: Unit | str = one, name: str = "") -> Quantity:
         """An expression in the symbols of the step model, for this plan, with its tree."""
-        return _tree(expr, exactly(expr, self.numbers), unit, name, self.known)
+        return _tree(expr, exactly(expr, self.numbers), base_unit(unit), name, self.known)
 
     def quantity(self, name: str) -> Quantity:
         """A number of the plan with its tree: mfu, seconds, memory, a part of the step or of the

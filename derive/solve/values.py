@@ -15,6 +15,7 @@ from derive.cost.assumptions import CHOICES, Assumptions
 from derive.cost.load import Requirement
 from derive.cost.network import TORUS_AXES
 from derive.facts import Chip, Fact, Model
+from derive.facts.fact import FOLLOWS
 from derive.notation import digits, tex
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted, too_large, whole_number
@@ -49,7 +50,6 @@ ONES: Mapping[sp.Symbol, Quantity] = {
 }
 STATED_BY = {v.e: "precision", v.s_P: "precision", v.e_g: "gradients"}
 Kind = TypeVar("Kind", bound=Chip | Model)
-FOLLOWS: Mapping[sp.Symbol, sp.Expr] = {v.alpha: v.C / v.W}
 
 
 class Giver(Protocol):

@@ -115,7 +115,7 @@ def test_claims_that_no_longer_hold_are_drift(book, made):
     assert out == (
         "chapters/06-mesh/chapter.md.j2:5  limit  printed about 113  derived about 118\n"
         "chapters/06-mesh/chapter.md.j2:5  clears  printed just clears  "
-        "derived not 118\u00a0tokens < 117\u00a0tokens\n"
+        "derived 118\u00a0tokens >= 117\u00a0tokens\n"
         "edit chapters/06-mesh/chapter.md.j2, then run: python build.py\n"
     )
     code, out, err = book.run()
@@ -123,7 +123,7 @@ def test_claims_that_no_longer_hold_are_drift(book, made):
     assert err.splitlines() == [
         "chapters/06-mesh/chapter.md.j2:5: limit is 118, so 'about 113' does not hold by rule "
         "round; it would be 'about 118'",
-        "chapters/06-mesh/chapter.md.j2:5: clears does not hold, it is not 118 tokens < "
+        "chapters/06-mesh/chapter.md.j2:5: clears does not hold, it is 118 tokens >= "
         "117 tokens; the template says 'just clears'",
     ]
 
@@ -137,8 +137,8 @@ def test_a_given_that_is_no_longer_equal_is_drift(book):
     )
     assert out.endswith("edit chapters/06-mesh/chapter.md.j2, then run: python build.py\n")
     assert book.run() == (
-        2, "", "chapters/06-mesh/chapter.md.j2:1: g is 28,673, so '28,672 chips' does not hold; "
-        "it would be '28,673 chips'\n",
+        2, "", "chapters/06-mesh/chapter.md.j2:1: g is 28,673 chips, so '28,672 chips' does not "
+        "hold; it would be '28,673 chips'\n",
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derive.book.claims import CLAIM_RULES, holds, restated
-from derive.book.literals import literal, ordinal
+from derive.book.literals import literal, ordinal, spelt, spelt_part, spelt_place
 from derive.notation.errors import DeriveError, UnknownName
 
 Q = Fraction
@@ -29,6 +29,7 @@ Q = Fraction
         ("1.3 GB", 13 * 10**8),
         ("1.3GB", 13 * 10**8),
         ("96 GiB", 96 * 2**30),
+        ("about 1.09 GiB", Q("1.09") * 2**30),
         ("459 TFLOP/s", 459 * 10**12),
         ("44 ms", Q(44, 1000)),
         ("0.44", Q(44, 100)),
@@ -261,8 +262,31 @@ def test_an_unknown_rule_offers_the_nearest() -> None:
         ("ceil", "2-way", Q("2.49"), "3-way"),
         ("times", "about 3x", Q("2.258"), "about 2x"),
         ("rank", "5th", 2, "2nd"),
-        ("unit_fraction", "a seventh", Q("0.1334"), "1/8"),
-        ("exact", "2,550", Q(5, 2), "5/2"),
+        ("unit_fraction", "a seventh", Q("0.1334"), "an eighth"),
+        ("exact", "2,550", Q(5, 2), "2.5"),
+        ("exact", "2,550 tokens", Q(5, 3), "5/3 tokens"),
+        ("exact", "96 GiB", 96 * 10**9, "96 GB"),
+        ("exact", "two", Q(5, 2), "2.5"),
+        ("exact", "two thirds", Q(3, 4), "three quarters"),
+        ("exact", "1/8 of it", Q(1, 13), "1/13 of it"),
+        ("round", "96 GiB", 96 * 10**9, "89 GiB"),
+        ("round", "about 4.5 × 10^{2} GB/s", 900 * 10**9, "about 9.0 × 10^{2} GB/s"),
+        ("round", "about 4.5 × 10^{2} GB/s", 9000 * 10**9, "about 9.0 × 10^{3} GB/s"),
+        ("round", "6.3×10²⁴ FLOP", 14 * 10**22, "1.4×10²³ FLOP"),
+        ("round", r"4.5 \times 10^2 s", Q("0.003"), r"3.0 \times 10^-3 s"),
+        ("round", "45e1 chips", 12 * 10**3, "12e3 chips"),
+        ("round", "about 4,900 chips", Q("5208.6"), "about 5,200 chips"),
+        ("round", "2-way", Q("11.24"), "11-way"),
+        ("round", "13.9", Q("9.996"), "10.0"),
+        ("round", "13.9", Q("136.93"), "137"),
+        ("round", "2.5 million tokens", 2**22, "4.2 million tokens"),
+        ("round", "a dozen chips", 16, "sixteen chips"),
+        ("round", "a hundred chips", 37, "forty chips"),
+        ("times", "four times fewer", 3, "three times fewer"),
+        ("times", "twice as high", Q("3.4"), "three times as high"),
+        ("exact", "twice as high", Q("3.4"), "3.4 times as high"),
+        ("rank", "the fifth place", 3, "the third place"),
+        ("rank", "first", 13, "13th"),
         ("round", "3", Q("-2.5"), "−3"),
     ],
 )
@@ -270,6 +294,30 @@ def test_restated(rule: str, text: str, value: Fraction, text_again: str) -> Non
     assert not holds(rule, text, value)
     assert restated(rule, text, value) == text_again
     assert holds(rule, text_again, value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "value", "text_again"),
+    [
+        ("rank", "5th", Q(5, 2), "about 2.5"),
+        ("unit_fraction", "a third", Q(9, 10), "about 0.9"),
+        ("exact", "33%", Q(1, 3), "about 0.3333"),
+        ("exact", "an eighth", sp.sqrt(2), "about 1.414"),
+    ],
+)
+def test_where_no_words_hold_the_value_is_told(rule, text, value, text_again) -> None:  # type: ignore[no-untyped-def]
+    assert restated(rule, text, value) == text_again
+
+
+@given(st.integers(0, 10**9))
+def test_a_number_is_spelt_as_it_is_read(n: int) -> None:
+    assert literal(spelt(n)).value == n
+
+
+@given(st.integers(1, 200), st.integers(2, 200))
+def test_parts_and_places_are_spelt_as_they_are_read(n: int, parts: int) -> None:
+    assert literal(spelt_place(n)).place == n
+    assert literal(spelt_part(Q(n, parts))).value == Q(n, parts)
 
 
 @given(st.sampled_from(["round", "floor", "ceil", "times"]), literals, numbers)

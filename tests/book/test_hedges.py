@@ -1,5 +1,6 @@
 """Hedges: "at most", "exactly" and their like are checked as part of the claim."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derive.book.claims import holds, restated
-from derive.book.literals import literal
+from derive.book.literals import literal, spelt
 from derive.notation.errors import DeriveError
+from derive.notation.printed import RAISED
 
 Q = Fraction
 numbers = st.fractions(0, 10**7, max_denominator=1000)
@@ -75,11 +77,13 @@ def test_a_bound_is_not_the_other_bound(rule: str, text: str) -> None:
     [
         ("round", "at most 113", Q("113.39"), "at most 114"),
         ("round", "over 115 tokens", Q("113.39"), "over 113 tokens"),
-        ("round", "exactly 113 tokens", Q("113.39"), "about 113 tokens"),
-        ("unit_fraction", "exactly an eighth", Q("0.1334"), "about 1/8"),
+        ("round", "exactly 113 tokens", Q("113.39"), "exactly 113.39 tokens"),
+        ("round", "exactly 113 tokens", Q(1, 3), "about 0.333 tokens"),
+        ("round", "under 113", 113, "under 120"),
+        ("unit_fraction", "exactly a seventh", Q("0.1334"), "about an eighth"),
         ("exact", "28,672", 28673, "28,673"),
         ("exact", "96 GB", 95 * 10**9, "95 GB"),
-        ("exact", "70B", Q("70.5e9"), "70,500,000,000"),
+        ("exact", "70B", Q("70.5e9"), "70.5B"),
     ],
 )
 def test_restated_with_its_hedge(rule: str, text: str, value: Fraction, text_again: str) -> None:
@@ -96,6 +100,70 @@ def test_a_restated_claim_holds(rule: str, hedge: str, text: str, value: Fractio
     except DeriveError:
         return  # a bound on the other side
     assert holds(rule, made, value)
+
+
+UNITS = st.sampled_from(
+    [
+        "",
+        " tokens",
+        "-way",
+        " GiB",
+        " GB/s",
+        "M tokens",
+        "%",
+        " million chips",
+        "x",
+        " ms",
+        " or so",
+    ]
+)
+NUMERALS = st.one_of(
+    literals,
+    st.builds(
+        lambda a, b, form: f"{a / 10}{form.format(b, str(b).translate(RAISED))}",
+        st.integers(10, 99),
+        st.integers(-9, 20),
+        st.sampled_from(["e{0}", " × 10^{0}", "×10^{{{0}}}", "×10{1}", r" \times 10^{{{0}}}"]),
+    ),
+    st.integers(1, 10**6).map(spelt),
+)
+
+
+@given(st.sampled_from(["round", "times"]), st.just("about") | SIDES, NUMERALS, UNITS, numbers)
+def test_what_is_restated_keeps_the_words(
+    rule: str, hedge: str, number: str, unit: str, value: Fraction
+) -> None:
+    """The author's text but for the number. Equality and strict bounds may have no number that
+    holds, "exactly" of a third for one, and then lose the hedge alone."""
+    try:
+        scale = literal(f"{'one' if number[0].isalpha() else '1'}{unit}").value
+        holds(rule, f"{hedge} {number}{unit}", value)
+    except DeriveError:
+        return  # "twenty%"
+    value *= scale
+    made = restated(rule, f"{hedge} {number}{unit}", value)
+    weak = hedge in ("about", "at most", "at least", "up to")
+    assert made.startswith(f"{hedge} " if weak else (f"{hedge} ", "about "))
+    assert made.endswith(unit)
+    assert holds(rule, made, value)
+    if hedge == "about" and holds(rule, f"{hedge} {number}{unit}", value):
+        assert made == f"{hedge} {number}{unit}"
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_words_are_restated_in_words(count: int, value: int) -> None:
+    made = restated("round", f"about {spelt(count)} chips", Q(value))
+    assert not any(map(str.isdigit, made))
+    assert holds("round", made, Q(value))
+
+
+@given(st.integers(100, 999), st.integers(-6, 6), st.fractions(1, 10**6, max_denominator=1000))
+def test_decimals_keep_the_number_of_their_digits(
+    digits: int, raised: int, value: Fraction
+) -> None:
+    made = restated("round", f"about {digits / 100:.2f}e{raised} s", value)
+    if made != f"about {digits / 100:.2f}e{raised} s":
+        assert re.fullmatch(r"about [1-9]\.[0-9]{2}e-?[0-9]+ s", made)
 
 
 @given(st.sampled_from(["round", "times"]), SIDES, literals, numbers)

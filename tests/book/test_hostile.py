@@ -89,7 +89,11 @@ def test_a_template_that_is_no_utf8(book):
         ("chapter.table('a', ['x'], [[3]])", "a cell is text, cell(quantity, rule)"),
         ("chapter.condition('a', 'B > X')", "expected an expression"),
         ("chapter.chip('v5')", "unknown chip 'v5'"),
-        ("Chapter('6', 'x')", "a chapter's number is two digits"),
+        (
+            "Chapter('6', 'x')",
+            "a chapter's number is two digits in quotes, such as \"04\", found '6'",
+        ),
+        ("Chapter(6, 'x')", 'a chapter\'s number is two digits in quotes, such as "04", found 6'),
         ("Chapter('06', 'x', profile='book')", "unknown profile 'book'"),
         ("Chapter('06', 'x', names=('12',))", "has letters: '12'"),
         ("chapter = 3", "declares no `chapter`"),

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from derive.book.figures import RELATIONS, Figure, compared
+from derive.notation.errors import UnitError
+from derive.notation.quantity import number
+from derive.notation.units import byte, chip, sequence, token
 
 ALPHA = """
 alpha = evaluated(v.C / v.W, chapter.chip("tpu-v5p").bindings(), name="alpha")
@@ -196,7 +203,8 @@ def test_requires(book, relation, holds):
         assert "just clears" in book.built(template, figures)
     else:
         error = book.refused(template, figures)
-        assert f"r does not hold, it is not 3 tokens {relation} 4 tokens" in error
+        other = {">": "<=", "==": "!=", ">=": "<"}[relation]
+        assert f"r does not hold, it is 3 tokens {other} 4 tokens" in error
 
 
 @pytest.mark.parametrize(
@@ -208,9 +216,25 @@ def test_requires_of_equals(book, relation, holds):
     assert book.run()[0] == (0 if holds else 2)
 
 
+@given(st.sampled_from(sorted(RELATIONS)), st.integers(0, 3), st.integers(0, 3))
+def test_either_a_relation_holds_or_the_one_that_is_told_instead(sign, left, right):
+    sides = compared("r", left, sign, right)
+    told = Figure("r", "require", sides.left, relation=sides).restated("so").split()
+    assert (told[0], told[2]) == (str(left), str(right))
+    assert compared("r", left, told[1], right).holds is not sides.holds
+
+
+@pytest.mark.parametrize("other", [sequence, chip, token / chip, byte])
+def test_what_is_compared_counts_the_same(other):
+    with pytest.raises(UnitError, match=f"r: expected token, found {other}"):
+        compared("r", number(4, token), ">", number(5, other))
+    assert compared("r", number(4, token), "<", number(5, token)).holds
+    assert compared("r", 5, ">", number(4, token)).left.unit == token
+
+
 def test_require_compares_exactly_what_prints_alike(book):
     figures = 'chapter.require("r", number("1.00000001"), "<", number(1))'
-    assert "1.00000001 < 1" in book.refused('<< require("r", "less") >>\n', figures)
+    assert "1.00000001 >= 1" in book.refused('<< require("r", "less") >>\n', figures)
 
 
 def test_stated_requirement(book):

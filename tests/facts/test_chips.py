@@ -1,5 +1,6 @@
 """Chips under a profile: values, overrides, and errors."""
 
+from copy import deepcopy
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
 
@@ -7,9 +8,9 @@ import pytest
 import sympy as sp
 
 from derive import facts
-from derive.notation.errors import FactError, UnitError, UnknownName
+from derive.notation.errors import DeriveError, FactError, UnitError, UnknownName
 from derive.notation.quantity import check_label, evaluated, number
-from derive.notation.symbols import C, M_axes, M_hbm, N, W, W_dcn, W_hbm, W_node, n_node
+from derive.notation.symbols import C, M_axes, M_hbm, N, W, W_dcn, W_hbm, W_node, alpha, n_node
 from derive.notation.units import byte, chip, flop, second, token
 
 
@@ -145,6 +146,41 @@ def test_aliases(alias, name):
 def test_an_unknown_name_offers_the_nearest(call, near):
     with pytest.raises(UnknownName, match=f"did you mean .*{near}"):
         call()
+
+
+def test_any_value_of_a_chip_is_had_by_a_name_or_a_symbol():
+    v5p = facts.chip("tpu-v5p")
+    for symbol, quantity in v5p.bindings().items():
+        assert v5p[symbol] == v5p[symbol.name] == v5p.quantity(symbol) == quantity
+    for key in ("bf16", "memory", "pod_chips"):
+        assert v5p[key] == v5p.fact(key).quantity(v5p.reading(key))
+    assert v5p["alpha"] == v5p[alpha] == evaluated(C / W, v5p.bindings(), "FLOP/byte", "alpha")
+    assert v5p.quantity(alpha, "int8") == evaluated(C / W, v5p.bindings("int8"), name="alpha")
+    assert v5p.quantity("C", "int8").value == v5p["int8"].value
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (
+            lambda: facts.chip("v5p")["alhpa"],
+            "unknown value of tpu-v5p 'alhpa'; did you mean alpha",
+        ),
+        (lambda: facts.chip("v5p")[N], "unknown value of tpu-v5p 'N'"),
+        (lambda: facts.chip("h100")["alpha"], "unknown value of h100-sxm 'alpha'"),
+        (lambda: facts.chip("v5p")[[1]], "unknown value of tpu-v5p"),
+        (lambda: facts.chip("v5p").quantity("C", "bf61"), "no figure for 'bf61'; known: bf16"),
+    ],
+)
+def test_a_value_that_a_chip_has_not_is_told(ask, told):
+    with pytest.raises(DeriveError, match=told):
+        ask()
+
+
+def test_an_attribute_that_is_none_says_how_a_value_is_had():
+    with pytest.raises(AttributeError, match=r"a chip has no attribute M_hbm; ask chip\['M_hbm'\]"):
+        facts.chip("v5p").M_hbm  # noqa: B018
+    assert deepcopy(facts.chip("v5p")) == facts.chip("v5p")
 
 
 def test_a_fact_without_a_reading_names_those_that_have_one():

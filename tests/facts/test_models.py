@@ -107,3 +107,20 @@ def test_unknown_names():
     bare = Model("m", "M", (), *[1] * 8, True, True, True, "S", "table", "published")
     with pytest.raises(FactError, match="m has no facts"):
         bare.fact("context")
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "llama-3-70b"])
+def test_any_value_of_a_model_is_had_by_a_name_or_a_symbol(name):
+    model = facts.model(name)
+    for symbol, quantity in model.bindings().items():
+        assert model[symbol] == model[symbol.name] == quantity
+    for key, fact in model.counts.items():
+        assert model[key] == fact.quantity(*fact.readings)
+    with pytest.raises(
+        UnknownName, match=r"unknown value of llama-3-.* 'layer'; did you mean layers"
+    ):
+        model["layer"]
+    with pytest.raises(FactError, match=r"published_parameters of .* has several readings"):
+        model["published_parameters"]
+    with pytest.raises(AttributeError, match="a model has no attribute D; ask model"):
+        model.D  # noqa: B018

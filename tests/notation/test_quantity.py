@@ -117,6 +117,23 @@ def test_sequences_are_not_tokens() -> None:
         check_label(X, number(4, chip))
 
 
+def test_a_unit_may_be_text() -> None:
+    assert number(5, "token", "B") == number(5, token, "B")
+    assert number("2.5", "FLOP/byte").unit == flop / byte
+    assert number(96, "GB") == number(96 * 10**9, byte)
+    assert number(3, "").unit == one
+    values = {C: number(6, flop / second), W: number(2, byte / second)}
+    assert evaluated(C / W, values, "FLOP/byte") == evaluated(C / W, values, flop / byte)
+    assert number(4, token).named("x", "sequences").unit == sequence
+    for wrong, told in (("tokn", "did you mean token"), ("GFLOP/byte", "without prefix")):
+        with pytest.raises(UnitError, match=told):
+            evaluated(C / W, values, wrong)
+    with pytest.raises(UnitError, match="unknown unit 'tokn' in 'tokn'; did you mean token"):
+        number(1, "tokn")
+    with pytest.raises(UnitError, match="expected byte, found token"):
+        number(1, token).named("x", "byte")
+
+
 def test_named_keeps_the_dimension() -> None:
     per_chip = number(113).named("threshold", token / chip)
     assert (per_chip.name, per_chip.unit) == ("threshold", token / chip)

@@ -84,7 +84,8 @@ class Optimum(Bounded):
         notes = link_notes(self.assumptions, here.assumptions, givers, values)
         notes += here.idle(full, values, self.assumptions)
         best = number = evaluated(here.at, known, unit, self.symbol.name)
-        ends = ((sp.S.One, sp.Max(1, here.at)), (here.most, sp.Min(here.most, here.at)))
+        low = sp.Max(1, here.at, evaluate=False)
+        ends = ((sp.S.One, low), (here.most, sp.Min(here.most, here.at, evaluate=False)))
         for end, inside in ends:
             degree = evaluated(inside, known, unit, self.symbol.name)
             if degree.value != best.value:

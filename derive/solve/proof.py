@@ -259,14 +259,14 @@ class _Trial:
     """The loads of a separation as functions of a point, the question's value and the split."""
 
     def __init__(self, check: Separation) -> None:
-        self.check, self.value = check, sp.Dummy("q", positive=True)
+        self.check, self.value = check, sp.Symbol("_q", positive=True)  # none of ours
         self.loads = at_value(check.loads, check.asked, check.given, self.value)
         self.symbols = {s for load in self.loads for s in load.free_symbols} - {self.value}
         # Floats are enough: the points tried stand off the bounds by a margin.
         self.order = sorted(self.symbols - {check.free}, key=v.rank)
         split = [] if check.free is None else [check.free]
         arguments = [self.value, *self.order, *split]
-        self.compiled = [sp.lambdify(arguments, load, modules="math") for load in self.loads]
+        self.compiled = sp.lambdify(arguments, self.loads, modules="math")
 
     def side_conditions_hold(self, point: Numbers) -> bool:
         """Whether the loads that do not involve the question or the split are at most 1."""
@@ -277,8 +277,8 @@ class _Trial:
         """Whether some split satisfies every load at the point."""
         known = [float(value), *(float(point[s]) for s in self.order)]
         if self.check.free is None:
-            return all(f(*known) <= 1 for f in self.compiled)
-        return least(lambda x: max(f(*known, x) for f in self.compiled), *SPLITS) <= 1
+            return all(load <= 1 for load in self.compiled(*known))
+        return least(lambda x: max(self.compiled(*known, x)), *SPLITS) <= 1
 
     def reached(self, point: Numbers, value: sp.Expr) -> bool:
         """Whether some load is one at the value, as nearly as digits go; not asked of a split."""

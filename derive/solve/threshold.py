@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import sympy as sp
 
@@ -75,7 +75,7 @@ class Threshold(Bounded):
     def described(self) -> dict[str, str]:
         """The assumptions by name; of a step also whether its form plays a part."""
         told = super().described
-        if self.requirement.definitions and self._other_form() == self.state.loads:
+        if self.requirement.definitions and self._other_form == self.state.loads:
             told["form"] = "exact and large-n are the same here"
         return told
 
@@ -180,6 +180,7 @@ class Threshold(Bounded):
         return None
 
     # What a limit of a step says besides.
+    @cached_property
     def _other_form(self) -> tuple[Load, ...]:
         form = "large-n" if self.exact else "exact"
         other = requirement(self.subject, None, replace(self.assumptions, form=form))
@@ -189,7 +190,7 @@ class Threshold(Bounded):
         """Whether the loads of a limit are zero whatever is asked, as in a group of one."""
         if not isinstance(self.subject, Limit):
             return False
-        for load in self.state.loads if self.exact else self._other_form():
+        for load in self.state.loads if self.exact else self._other_form:
             needed = load.total.free_symbols - {self.symbol}
             known = filled(needed, self.requirement, self.symbol, values).values
             if load.total.xreplace({s: known[s].value for s in needed & known.keys()}) != 0:

@@ -235,8 +235,10 @@ def _check_together(values: Values, need: Requirement) -> None:
     """Raise DeriveError where a value is not what follows from others that are given, such as alpha
     beside C and W, or the chips N beside the mesh axes, of which they cannot be fewer."""
     for symbol, expr in (*FOLLOWS.items(), *need.definitions, (v.N, need.chips)):
-        others = sorted(expr.free_symbols & values.keys(), key=v.rank)
-        if symbol not in values or symbol in need.held or not others or symbol in others:
+        if symbol not in values or symbol in need.held:
+            continue
+        others = [s for s in v.symbols_of(expr) if s in values]
+        if not others or symbol in others:
             continue
         these = " and ".join(f"{s} = {shown(values[s].value, values[s].unit)}" for s in others)
         told = f"{symbol} = {shown(values[symbol].value, values[symbol].unit)} contradicts {these}"
@@ -314,10 +316,10 @@ def filled(
             return True
         expr = defined.get(symbol)
         if expr is not None and asked in expr.free_symbols:
-            of_one = expr.xreplace({asked: sp.S.One})
-            taken = symbol == need.inside_node and of_one.free_symbols <= known.keys()
-            expr = of_one if taken else None
-            inside.update([symbol] if taken else ())
+            expr = expr.xreplace({asked: sp.S.One}) if symbol == need.inside_node else None
+            if expr is not None and not expr.free_symbols <= known.keys():
+                expr = None
+            inside.update([symbol] if expr is not None else ())
         if expr is None:
             missing.add(symbol)
             return False

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import sympy as sp
-from derive.cost.transformer import BLOCKS
 
 import derive
 from derive.commands import about

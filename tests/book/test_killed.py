@@ -85,7 +85,7 @@ def test_a_build_that_is_killed_leaves_whole_files_and_the_next_one_cleans_up(bo
     after = outputs(book)
     if number != KILL:
         said = (book.root / "said").read_text().splitlines()
-        assert said[-1:] == ["interrupted; no file is half written"]
+        assert said[-1:] == ["derive: interrupted; no file is half written"]
         assert not leftovers(book)
     assert forked.codes(job(book, "new")) == [0]
     built = outputs(book)

@@ -97,11 +97,13 @@ def test_blocks_and_the_last_answer(typed: Any) -> None:
     assert (out, err) == ("B/X\n2*B/X\n1\n2\n", "")
 
 
-def test_exit_and_the_end_of_input(process: Any) -> None:
+def test_exit(process: Any) -> None:
     done = process(stdin=b"1 + 1\nexit()\n'not reached'\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"2\n", b"")
-    done = process(stdin=b"")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_the_end_of_input(typed: Any) -> None:
+    assert typed() == (0, "", "")
 
 
 def test_a_closed_input_is_told(

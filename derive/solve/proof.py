@@ -164,7 +164,7 @@ def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
 
 def _equal_at(points: Iterable[Numbers], left: sp.Expr, right: sp.Expr, where: str) -> None:
     for point in points:
-        a, b = (_value(side, point) for side in (left, right))
+        a, b = (_digits(side.xreplace(point)) for side in (left, right))
         if not _alike(a, b):
             told = f"{where}: {tex.text(left)} is not {tex.text(right)}"
             raise ProofError(f"{told}; at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}")
@@ -183,12 +183,8 @@ def _identical(left: sp.Expr, right: sp.Expr) -> bool:
     return bool(sp.expand(left - right) == 0 or sp.together(left - right) == 0)
 
 
-def _value(expr: sp.Expr, point: Numbers) -> sp.Expr:
-    """The number of an expression at a point: exact where rational, else to many digits."""
-    return _digits(expr.xreplace(point))
-
-
 def _digits(value: sp.Expr) -> sp.Expr:
+    """A number: exact where rational, else to many digits."""
     return value if value.is_Rational else sp.N(value, DIGITS)
 
 

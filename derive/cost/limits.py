@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 import sympy as sp
@@ -86,6 +87,7 @@ class Limit:
         return {name: text for name, text in assumptions.described().items() if name in named}
 
 
+@lru_cache(maxsize=64)
 def _ring(assumptions: Assumptions) -> sp.Expr:
     """The ring over the attention of a stage; the tokens of the sequence are those of its ranks."""
     model = step_model(assumptions, exact=assumptions.exact)
@@ -113,6 +115,7 @@ def _tensor(assumptions: Assumptions) -> sp.Expr:
     return _without_recomputation(model.term("t_tp").expr) / layers / v.epsilon
 
 
+@lru_cache(maxsize=64)
 def _gradients(assumptions: Assumptions) -> sp.Expr:
     """The gradients' reduce-scatter over the backward pass of a micro-batch of one sequence; the
     work of attention and the vocabulary is left out.

@@ -161,10 +161,8 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 def _of_all_parameters(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
     """The time of moves of a layer's parameters, for all that a chip has."""
     ((collective, axes),) = {(move.collective, move.axes) for move in moves}
-    moved, of_layer = (
-        sp.Add(*sizes)
-        for sizes in ([m.array_bytes for m in moves], [n for _, n in stage.layer().parameters])
-    )
+    moved = sp.Add(*(move.array_bytes for move in moves))
+    of_layer = sp.Add(*(size for _, size in stage.layer().parameters))
     size = v.psi * sp.cancel(moved / of_layer)
     together = Move(collective, "parameters", axes, size, critical=False)
     return sp.factor_terms(seconds((together,), network, exact))

@@ -48,6 +48,8 @@ EXACT: Arithmetic = {
     **{name: partial(_inexact, name) for name in ("exp", "log", "power")},
 }  # fmt: skip
 
+SYMBOLIC: Arithmetic = {"one": sp.S.One, **{name: kind for kind, name in FUNCTIONS.items()}}
+
 
 @lru_cache(maxsize=1)
 def floats() -> Arithmetic:
@@ -78,6 +80,12 @@ def exactly(expr: sp.Expr, values: Mapping[sp.Symbol, Fraction]) -> Fraction:
     """The value of an expression as a fraction; raises DeriveError as `Compiled` does."""
     (value,) = compiled((expr,))(EXACT, values)
     return Fraction(value)
+
+
+def computed(expr: sp.Expr, values: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """The value of an expression as SymPy has it, roots too; raises DeriveError as `Compiled`."""
+    (value,) = compiled((expr,))(SYMBOLIC, values)
+    return value
 
 
 def as_float(value: Fraction) -> float:

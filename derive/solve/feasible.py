@@ -31,6 +31,7 @@ from derive.notation.frames import frame
 from derive.notation.printed import Rounding, printed
 from derive.notation.quantity import Quantity
 from derive.solve.answer import assumption_lines, folded, input_lines
+from derive.solve.evaluate import computed
 from derive.solve.links import deciding, suited
 from derive.solve.question import Subject, question, requirement
 from derive.solve.values import Giver, Values, filled, typed_values, values_for, whole
@@ -290,13 +291,11 @@ class _AtCut:
 
     def __init__(self, load: Load, values: Values) -> None:
         self.passes, self.links = " and ".join(load.passes), load.links
-        given = {s: values[s].value for s in load.total.free_symbols & values.keys()}
-        self.axes = {s: given.pop(s) for s in TORUS_AXES.values() if s in given}
-        self.terms = tuple(term.xreplace(given) for term in load.terms)
+        self.total, self.given = load.total, {s: q.value for s, q in values.items()}
 
     def at(self, cut: Cut) -> sp.Rational:
         named = {v.find(name): sp.Rational(n) for name, n in (*cut.degrees, *cut.torus_axes)}
-        return sp.Add(*(term.xreplace({**self.axes, **named}) for term in self.terms))
+        return computed(self.total, {**self.given, **named})
 
 
 # From a real-valued degree or size to one that exists: powers of two, and whole multiples.

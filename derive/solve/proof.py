@@ -21,6 +21,7 @@ from derive.cost.load import Given, Load
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
+from derive.solve.evaluate import computed
 from derive.solve.numerical import least
 from derive.solve.question import Question, at_value
 
@@ -163,7 +164,7 @@ def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
 
 def _equal_at(points: Iterable[Numbers], left: sp.Expr, right: sp.Expr, where: str) -> None:
     for point in points:
-        a, b = (_value(side, point) for side in (left, right))
+        a, b = (_digits(side.xreplace(point)) for side in (left, right))
         if not _alike(a, b):
             told = f"{where}: {tex.text(left)} is not {tex.text(right)}"
             raise ProofError(f"{told}; at {_shown(point)} they are {sp.N(a, 6)} and {sp.N(b, 6)}")
@@ -182,9 +183,8 @@ def _identical(left: sp.Expr, right: sp.Expr) -> bool:
     return bool(sp.expand(left - right) == 0 or sp.together(left - right) == 0)
 
 
-def _value(expr: sp.Expr, point: Numbers) -> sp.Expr:
-    """The number of an expression at a point: exact where rational, else to many digits."""
-    value = expr.xreplace(point)
+def _digits(value: sp.Expr) -> sp.Expr:
+    """A number: exact where rational, else to many digits."""
     return value if value.is_Rational else sp.N(value, DIGITS)
 
 
@@ -218,7 +218,7 @@ class Separation:
                 point[v.n_node] = max(degrees)
             if {v.C, v.W} <= point.keys():
                 point[v.alpha] = point[v.C] / point[v.W]
-            values = [_value(claim.rhs, point) for claim in claims]
+            values = [_digits(computed(claim.rhs, point)) for claim in claims]
             if not all(value.is_real and value > 0 for value in values):
                 continue
             pairs = list(zip(claims, values, strict=True))
@@ -259,8 +259,10 @@ class _Trial:
     """The loads of a separation as functions of a point, the question's value and the split."""
 
     def __init__(self, check: Separation) -> None:
-        self.check, self.value = check, sp.Symbol("_q", positive=True)  # none of ours
-        self.loads = at_value(check.loads, check.asked, check.given, self.value)
+        # The value of a ratio has the name of the symbol above its line, of which nothing is left.
+        self.check, self.value, trial = check, check.asked.main, sp.Dummy(positive=True)
+        loads = at_value(check.loads, check.asked, check.given, trial)
+        self.loads = [load.xreplace({trial: self.value}) for load in loads]
         self.symbols = {s for load in self.loads for s in load.free_symbols} - {self.value}
         # Floats are enough: the points tried stand off the bounds by a margin.
         self.order = sorted(self.symbols - {check.free}, key=v.rank)
@@ -271,7 +273,8 @@ class _Trial:
     def side_conditions_hold(self, point: Numbers) -> bool:
         """Whether the loads that do not involve the question or the split are at most 1."""
         varied = {self.value, self.check.free}
-        return all(_value(x, point) <= 1 for x in self.loads if not x.free_symbols & varied)
+        fixed = (load for load in self.loads if not load.free_symbols & varied)
+        return all(_digits(computed(load, point)) <= 1 for load in fixed)
 
     def holds(self, point: Numbers, value: sp.Expr) -> bool:
         """Whether some split satisfies every load at the point."""
@@ -284,7 +287,7 @@ class _Trial:
         """Whether some load is one at the value, as nearly as digits go; not asked of a split."""
         at = {**point, self.value: value}
         free = self.check.free is not None
-        return free or any(_alike(_value(load, at), sp.S.One) for load in self.loads)
+        return free or any(_alike(_digits(computed(x, at)), sp.S.One) for x in self.loads)
 
 
 _trial = lru_cache(maxsize=64)(_Trial)

@@ -235,10 +235,8 @@ def _check_together(values: Values, need: Requirement) -> None:
     """Raise DeriveError where a value is not what follows from others that are given, such as alpha
     beside C and W, or the chips N beside the mesh axes, of which they cannot be fewer."""
     for symbol, expr in (*FOLLOWS.items(), *need.definitions, (v.N, need.chips)):
-        if symbol not in values or symbol in need.held:
-            continue
         others = [s for s in v.symbols_of(expr) if s in values]
-        if not others or symbol in others:
+        if symbol not in values or symbol in need.held or not others or symbol in others:
             continue
         these = " and ".join(f"{s} = {shown(values[s].value, values[s].unit)}" for s in others)
         told = f"{symbol} = {shown(values[symbol].value, values[symbol].unit)} contradicts {these}"

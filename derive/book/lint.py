@@ -22,7 +22,7 @@ from derive.notation.errors import DeriveError, nearest, quoted
 
 SUPPORTING = frozenset({"cite", "derived"})
 SUPPORTED = frozenset({"show", "claim", "given", "cell"})
-_PRINTED = SUPPORTED | {"require", "ref", "cite", "formula", "derivation", "block"}
+_PRINTED = SUPPORTED | {"require", "label", "ref", "cite", "formula", "derivation", "block"}
 _WHOLE = frozenset({"condition", "derivation", "table", "block"})
 Unresolved: TypeAlias = Callable[[str, str], str]  # what is wrong with a path and its anchor
 NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image

@@ -19,7 +19,7 @@ from derive.notation.errors import DeriveError
 _NEAR = 5  # old lines that are compared in full with a new one, and
 _REACH = 200  # how far away one is looked for
 _MANY = 5000
-FIGURES = frozenset({"show", "claim", "given", "require", "cell"})
+FIGURES = frozenset({"show", "claim", "given", "require", "cell", "label"})
 _FORMULAS = frozenset({"formula", "ref", "cite"})
 _WHOLES = frozenset({"condition", "derivation", "table", "plot", "block"})
 Line: TypeAlias = list[tuple[int, int, Span]]  # the figures of a line, each with its columns

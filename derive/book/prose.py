@@ -57,7 +57,7 @@ class Ledger:
         """A number by its rule, noted, with its mark."""
         text, ending = figure.text(unit=unit)
         self.words.setdefault(figure.name, text)
-        kind = "cell" if figure.place else "show"
+        kind = ("show", "label", "cell")[len(figure.place)]
         return self.mark(kind, figure.name, text, line, ending, place=figure.place)
 
     def say(self, figure: Figure, words: str, line: int) -> str:

@@ -114,7 +114,8 @@ def thin_row(forms: list[Feasible], y: int) -> list[Cell]:
     coarse, fine = (next(c for c in s.candidates if c.degree(Y) == y) for s in forms)
     which = "both forms" if coarse.compute_bound else "exact form only"
     degrees = [whole(fine.chips), whole(y), whole(fine.chips // y)]
-    return [*degrees, ratio(coarse), ratio(fine), which if fine.compute_bound else "no"]
+    ratios = [ratio(s, c) for s, c in zip(forms, (coarse, fine), strict=True)]
+    return [*degrees, *ratios, which if fine.compute_bound else "no"]
 
 
 chapter.table(

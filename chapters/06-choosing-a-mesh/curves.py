@@ -13,7 +13,7 @@ from derive.notation.symbols import M_X, M_Y, B, N, X, Y
 from derive.solve.powers import held
 from derive.solve.question import question, requirement
 
-from .common import BOTH_CHIPS, chapter, llama, mixed_on, on
+from .common import BOTH_CHIPS, chapter, llama, mixed_on, n, on
 from .tensor import eight
 
 POINTS = np.geomspace(10, 10_000, 61)
@@ -37,7 +37,7 @@ for name, of in BOTH_CHIPS:
         "computation over communication",
         [
             ("FSDP, three axes", POINTS, curve(fsdp, B / X, of, axes=3)),
-            ("8-way tensor, one axis", POINTS, curve(tensor_parallel, Y, of)),
+            ((n(eight), "-way tensor, one axis"), POINTS, curve(tensor_parallel, Y, of)),
             ("FSDP + tensor, best split", POINTS, curve(fsdp_tensor, B / N, of)),
         ],
         vertical=[("FSDP + tensor", mixed_on(of)), ("FSDP", on(fsdp, B / X, of, M_X=3))],

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sympy as sp
 
-from derive import Quantity, feasible
+from derive import Quantity, feasible, number
 from derive.book.tables import Cell
 from derive.cost.strategies import fsdp_tensor
 from derive.facts import Chip
+from derive.notation import units
 from derive.notation.units import one
 from derive.solve.feasible import Candidate, Feasible
 
@@ -33,10 +34,14 @@ def on_network(split: Candidate, where: str) -> sp.Expr:
     return next(sp.oo if x == 0 else 1 / x for _, at, x in split.loads if at == where)
 
 
-def ratio(split: Candidate, where: str | None = None) -> Cell:
-    """Computation over communication for a table, on one network or on all."""
+def ratio(splits: Feasible, split: Candidate, where: str | None = None) -> Cell:
+    """Computation over communication of a split for a table, on one network or on all."""
     value = split.ratio if where is None else on_network(split, where)
-    return "no traffic" if value.is_infinite else n(made(value, one, f"at {split.degrees}"), 2)
+    if value.is_infinite:
+        return "no traffic"
+    degrees = {x: number(at, units.way, x, status="derived") for x, at in split.degrees}
+    times = f"T_math/T_{where or 'comms'}"
+    return n(made(value, one, times, **dict(splits.inputs), **degrees), 2)
 
 
 def verdict(split: Candidate) -> str:

@@ -33,6 +33,7 @@ from .common import (
     llama,
     made,
     more_parameters,
+    n,
     on,
     pod,
     sequences,
@@ -118,7 +119,8 @@ overlapped, added = (splits_of(overlap=overlap) for overlap in CHOICES["overlap"
 def pod_row(split: Candidate, other: Candidate) -> list[Cell]:
     """A split of the pod, with communication overlapped and added."""
     degrees = [whole(split.degree(Y)), whole(split.degree(X))]
-    ratios = [ratio(split, "X"), ratio(split, "Y"), ratio(split), ratio(other)]
+    alone = [ratio(overlapped, split, axis) for axis in ("X", "Y")]
+    ratios = [*alone, ratio(overlapped, split), ratio(added, other)]
     return [*degrees, *ratios, verdict(split), verdict(other)]
 
 
@@ -144,11 +146,15 @@ chapter.claim("pod-serial-exact", several, "exact")
 def torus_row(split: Candidate) -> list[Cell]:
     """A split of the pod's torus, with the axes that each mesh axis has."""
     axes = dict(split.torus_axes)
-    shares = [cell(made(axes[axis], one, axis), exact()) for axis in ("M_Y", "M_X")]
-    return [whole(split.degree(Y)), whole(split.degree(X)), *shares, ratio(split)]
+    shares = [
+        cell(number(axes[axis], units.axis, axis, status="derived"), exact())
+        for axis in ("M_Y", "M_X")
+    ]
+    return [whole(split.degree(Y)), whole(split.degree(X)), *shares, ratio(tori, split)]
 
 
-on_torus = splits_of("torus", shape=v5p.shape()).compute_bound
+tori = splits_of("torus", shape=v5p.shape())
+on_torus = tori.compute_bound
 chapter.table(
     "torus-splits",
     "Y | X | Axes of Y | Axes of X | Computation over communication",
@@ -165,7 +171,7 @@ largest = on(fsdp_tensor, N, v5p, llama, **CASE)
 narrowest = on(fsdp_tensor, F, v5p, **pod_case)
 slowest = on(fsdp_tensor, W, v5p, llama, **pod_case)
 at_eight = {"Y": eight}
-mixture, tensor = "FSDP + tensor", ("tensor, ", whole(int(eight.value)), "-way")
+mixture, tensor = "FSDP + tensor", ("tensor, ", n(eight), "-way")
 narrowest_tensor = on(tensor_parallel, F, v5p, **at_eight)
 slowest_tensor = on(tensor_parallel, W, v5p, llama, **at_eight)
 width, bandwidth = "least width", "least bandwidth of an axis"

@@ -157,9 +157,7 @@ TITLES: dict[str, Cell] = {
 def compared(key: str) -> list[Cell]:
     """The first plan of a search under both sets."""
     before, now = pairs[key]
-    redone: list[Cell] = [
-        (whole(p.recomputed_layers), " of ", whole(p.layers_per_stage)) for p in (before, now)
-    ]
+    redone: list[Cell] = [(n(p["L_r"]), " of ", n(p["L_p"])) for p in (before, now)]
     return [
         TITLES[key],
         shown(before), pc(before["mfu"], 2), redone[0],

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from derive import number
-from derive.book import Bars, binary, cell, percent
-from derive.book.tables import Cell
+from derive import Quantity, number
+from derive.book import Bars, binary, cell, decimals, percent
+from derive.book.tables import Cell, Part
+from derive.notation import symbols as v
 from derive.notation import units
 from derive.plan.report import NAMES as PART_NAMES
 from derive.plan.report import SMALLEST_SHARE
 
-from .common import CASES, FOUND, Plan, chapter, pc, rank_of, ranked, share, whole
+from .common import CASES, FOUND, Plan, chapter, n, pc, rank_of, ranked, share, whole
 
-TITLES = {
-    "70b-64-8k": "70B, 64 cards, 8K sequences, 4M tokens a step",
-    "70b-64-128k": "70B, 64 cards, 128K sequences, 4M tokens a step",
-    "8b-8-8k": "8B, 8 cards, 8K sequences, 0.5M tokens a step",
-    "70b-1024-8k-4m": "70B, 1,024 cards, 8K sequences, 4M tokens a step",
-    "70b-1024-8k-16m": "70B, 1,024 cards, 8K sequences, 16M tokens a step",
-}
 ALT = {
     "70b-64-8k": "70B at 8K on sixty-four cards",
     "70b-64-128k": "70B at 128K on sixty-four cards",
@@ -57,10 +51,25 @@ def row(rank: int, plan: Plan) -> list[Cell]:
     """One plan for a table."""
     redone: Cell = "none"
     if plan.recomputed_layers:
-        redone = (whole(plan.recomputed_layers), " of ", whole(plan.layers_per_stage))
-    degrees = [whole(x) for x in (rank, plan.tp, plan.cp, plan.pp, plan.dp)]
+        redone = (n(plan["L_r"]), " of ", n(plan["L_p"]))
+    places = [whole(x) for x in (rank, plan.tp, plan.cp, plan.pp, plan.dp)]
     memory = cell(plan["memory"], binary(2), unit=True)
-    return [*degrees, pc(plan["mfu"], 1), memory, redone, where(plan)]
+    return [*places, pc(plan["mfu"], 1), memory, redone, where(plan)]
+
+
+def degrees(plan: Plan) -> tuple[Part, ...]:
+    """The degrees of a plan as a bar is labelled."""
+    pairs = (("TP", plan.tp), (" CP", plan.cp), (" PP", plan.pp), (" DP", plan.dp))
+    return tuple(part for name, x in pairs for part in (name, whole(x)))
+
+
+def title(key: str, tokens: Quantity) -> Cell:
+    """What a search was asked: "70B, 64 cards, 8K sequences, 4M tokens a step"."""
+    model, cards, *_ = CASES[key]
+    seq = FOUND[key].task.values[v.T]
+    long, many = (cell(x, decimals(1, trim=True)) for x in (seq / 2**10, tokens / 2**20))
+    size = model.title.split()[-1]
+    return (f"{size}, ", whole(cards), " cards, ", long, "K sequences, ", many, "M tokens a step")
 
 
 HEADER = (
@@ -72,15 +81,15 @@ for key, ranks in RANKS.items():
     chapter.shown(f"out-{key}-fit", number(ranking.fit, status="derived"))
     batch = number(ranking.task.batch, units.sequence, "sequences")
     length = number(ranking.task.seq, units.token / units.sequence, "length")
-    chapter.shown(f"out-{key}-tokens", (batch * length).named("B"))
+    tokens = chapter.shown(f"out-{key}-tokens", (batch * length).named("B"))
     for name in ranks:
         chapter.shown(f"out-{key}-rank{name}", PLANS[key, name]["mfu"], percent(1))
     shown = {rank: PLANS[key, name] for name, rank in sorted(ranks.items(), key=lambda x: x[1])}
     chapter.table(f"plans-{key}", HEADER, [row(*one) for one in shown.items()], "rrrrrrrll")
     bars = Bars(
-        TITLES[key],
+        title(key, tokens),
         "seconds of a step",
-        [f"{rank}: TP{p.tp} CP{p.cp} PP{p.pp} DP{p.dp}" for rank, p in shown.items()],
+        [(whole(rank), ": ", *degrees(p)) for rank, p in shown.items()],
         [(PART_NAMES[part], [p.parts[part] for p in shown.values()]) for part in PARTS],
     )
     alt = f"Stacked bars of the seconds of a step by part, for the first plans of {ALT[key]}"

@@ -51,8 +51,8 @@ chapter.table(
     "Stages, at `TP8 CP1` | Rank | Layers of a stage | Recomputed layers of a stage | MFU",
     [
         [
-            whole(pp), whole(rank_of(ranking, 8, 1, pp)), whole(plan.layers_per_stage),
-            whole(plan.recomputed_layers), pc(plan["mfu"], 1),
+            whole(pp), whole(rank_of(ranking, 8, 1, pp)), n(plan["L_p"]), n(plan["L_r"]),
+            pc(plan["mfu"], 1),
         ]
         for pp, plan in sorted(without.items())
     ],
@@ -115,7 +115,7 @@ chapter.table(
     [
         [
             *(whole(x) for x in (cards, of.tp, of.cp, of.pp, of.dp)),
-            n(of["L_r"]), whole(of.layers_per_stage), pc(of["mfu"], 1),
+            n(of["L_r"]), n(of["L_p"]), pc(of["mfu"], 1),
         ]
         for cards, of in firsts.items()
     ],

@@ -64,7 +64,7 @@ def render(folder: Folder, shelf: Shelf) -> Result:
         raise BookError(*ledger.problems, Problem(path, 0, str(error))) from None
     problems = (*ledger.problems, *_unused(ledger, folder), *_stray(chapter, folder))
     plots = tuple((f"{p.name}.svg", p.plot) for p in chapter.plots.values())
-    figures = {**chapter.figures, **ledger.asked}
+    figures = {**chapter.numbers, **ledger.asked}
     return Result(folder, chapter, rendered, plots, figures, ledger.words, ledger.holding, problems)
 
 
@@ -232,10 +232,9 @@ def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
             changes.append(Problem(path, 0, "is missing"))
         elif "\r" in text and text.replace("\r\n", "\n") == result.rendered.text:
             changes.append(Problem(path, 0, "has CRLF line ends"))
-        changes += drifted(text, result.rendered, path)
-        changed = diff(text, result.rendered.text, path)
-        if not changes:
-            changes.append(Problem(path, 0, "has other text than a build writes"))
+        drifts, derived = drifted(text, result.rendered, path)
+        changes += drifts
+        changed = diff(text, derived, path)
     for name, plot in result.plots:
         drawn = files.read(folder.path / name)
         if not is_current(plot, drawn):

@@ -15,7 +15,7 @@ from html import escape
 from itertools import groupby
 from typing import TypeAlias
 
-from derive.book.plots import COLOURS, INK
+from derive.book.plots import COLOURS, INK, Labelled
 from derive.notation.errors import DeriveError
 from derive.notation.printed import counted
 from derive.plan.mesh import Mesh
@@ -98,7 +98,7 @@ def _width(text: str, size: float = SMALL, bold: bool = False) -> float:
 
 
 @dataclass(frozen=True)
-class MeshDrawing:
+class MeshDrawing(Labelled):
     """A drawing of a mesh, with one card marked and a group of each axis through that card.
 
     Raises DeriveError for a mesh of more than 64 cards and for a rank outside the mesh.

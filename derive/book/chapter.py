@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,9 +16,10 @@ from derive.book.blocks import Erratum, Formula, steps_of
 from derive.book.cards import MeshDrawing
 from derive.book.claims import CLAIM_RULES, holds
 from derive.book.figures import Figure, compared, quantity_of
+from derive.book.lint import NOTHING, typed_numbers
 from derive.book.marks import checked
 from derive.book.plots import Bars, Drawable, Plot
-from derive.book.tables import Cell, Table
+from derive.book.tables import Cell, NumberCell, Table
 from derive.notation.errors import DeriveError, guarded, quoted, unknown, written
 from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
@@ -37,7 +38,24 @@ class Picture:
 
     name: str
     plot: Drawable
-    alt: str
+    alt: Cell
+
+    @property
+    def labels(self) -> tuple[Cell, ...]:
+        """The text that stands for the plot, and every label that is drawn."""
+        return (self.alt, *self.plot.labels)
+
+    @property
+    def figures(self) -> Iterator[Figure]:
+        """The numbers in its labels, each as a figure: "ratio-v5p label 2"."""
+        numbers = (
+            (part, label)
+            for label in self.labels
+            for part in tables.pieces(label)
+            if isinstance(part, NumberCell)
+        )
+        for k, (part, label) in enumerate(numbers, 1):
+            yield part.figure(f"{self.name} label {k}", (tables.words(label),))
 
 
 @guarded
@@ -76,6 +94,13 @@ class Chapter:
         self.tables: dict[str, Table] = {}
         self.plots: dict[str, Picture] = {}
         self.errata: list[Erratum] = []
+
+    @property
+    def numbers(self) -> dict[str, Figure]:
+        """Every number under its name: the figures, those of the tables, those in plots' labels."""
+        cells = (figure for table in self.tables.values() for figure in tables.figures(table))
+        labels = (figure for picture in self.plots.values() for figure in picture.figures)
+        return {**self.figures, **{figure.name: figure for figure in (*cells, *labels)}}
 
     def chip(self, name: str, override: Mapping[str, str | Quantity] | None = None) -> facts.Chip:
         """The chip under the chapter's profile; what it overrides is printed by `overrides()`."""
@@ -188,15 +213,25 @@ class Chapter:
         titles = [t.strip() for t in header.split("|")] if isinstance(header, str) else header
         self._add(self.tables, "table", name, tables.table(name, titles, rows, align))
 
-    def plot(self, name: str, plot: Drawable, alt: str) -> None:
-        """A plot, bars or a mesh, drawn to `<name>.svg`; `alt` is the text that stands for it."""
+    def plot(self, name: str, plot: Drawable, alt: Cell) -> None:
+        """A plot, bars or a mesh, drawn to `<name>.svg`; `alt` is the text that stands for it.
+
+        Its digits, like those of the labels, are printed by `cell` or in one of the `names`.
+        """
+        text = tables.text_of(alt)
         known = isinstance(plot, (Plot, Bars, MeshDrawing))
-        if not known or not alt.strip() or "\n" in alt or "]" in alt:
+        if not known or not text.strip() or "\n" in text or "]" in text:
             raise DeriveError(
                 f"plot {written(name)}: expected a Plot, Bars or a MeshDrawing, and one line of "
                 "alt text without ]"
             )
-        self._add(self.plots, "plot", name, Picture(name, plot, checked(alt)))
+        checked(text)
+        picture = Picture(name, plot, alt)
+        for label in picture.labels:
+            for _, typed in typed_numbers(tables.text_of(label, lambda _: NOTHING), self.names):
+                told = f"the number {quoted(typed)} is typed in {quoted(tables.words(label))}"
+                raise DeriveError(f"plot {name}: {told}: print it by cell, or declare it as a name")
+        self._add(self.plots, "plot", name, picture)
 
     def erratum(self, figure: str, printed: str, reason: str, place: str) -> None:
         """A number that a document gets wrong; raises DeriveError where it is right after all."""

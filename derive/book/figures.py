@@ -76,6 +76,7 @@ class Figure:
     `rule` prints a shown figure; `check` names the rule of a claim; `relation` is what a
     requirement demands, or `stated` its truth where it is no comparison, with `because` to say why.
     `unit` replaces the words of the quantity's own unit. `cite` are keys of sources.
+    `place` are the words of the row and the column of a number in a table, or of the whole label.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Figure:
     stated: bool = True
     because: str = ""
     cite: tuple[str, ...] = ()
+    place: tuple[str, ...] = ()
 
     def text(self, *, unit: bool = True) -> tuple[str, str]:
         """A shown figure as printed, and the part of it that is the unit.

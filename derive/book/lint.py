@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence, Set
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from derive.book.marks import Rendered, hidden, revealed
+from derive.book.marks import Rendered, Span, hidden, revealed
 from derive.book.problems import Mistake
 from derive.notation import tex
 from derive.notation.errors import DeriveError, nearest, quoted
 
 SUPPORTING = frozenset({"cite", "derived"})
-SUPPORTED = frozenset({"show", "claim"})
-_PRINTED = SUPPORTED | {"require", "given", "cell", "ref", "cite", "formula", "derivation", "block"}
+SUPPORTED = frozenset({"show", "claim", "given", "cell"})
+_PRINTED = SUPPORTED | {"require", "label", "ref", "cite", "formula", "derivation", "block"}
 _WHOLE = frozenset({"condition", "derivation", "table", "block"})
 Unresolved: TypeAlias = Callable[[str, str], str]  # what is wrong with a path and its anchor
-_NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
+NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
 _TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
 _ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
 _UNDEFINED = re.compile(r"\[[^\[\]]+\]\[[^\[\]]*\]")
@@ -41,21 +42,18 @@ def lint(
     relative link, "" for nothing.
     Raises DeriveError where markdown-it is not installed.
     """
-    text = _NOTE.sub(_NOTHING, _digits_hidden(rendered))
+    text = _NOTE.sub(NOTHING, _digits_hidden(rendered))
     tokens = _markdown().parse(text)
     lines = text.split("\n")
-    starts = [0]
-    for line in rendered.text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
     mistakes = [
         *_prose(tokens, names, lines),
-        *_supported(tokens, rendered, starts),
+        *_supported(tokens, rendered),
         *_links(tokens, unresolved),
         *_structure(tokens, lines),
         *_math(tokens),
-        *_whole(rendered, starts),
+        *_whole(rendered),
     ]
-    located = [(_origin(rendered, starts, f), revealed(f.text)) for f in mistakes]
+    located = [(_origin(rendered, f), revealed(f.text)) for f in mistakes]
     return sorted(dict.fromkeys(located), key=lambda problem: problem[0])
 
 
@@ -79,8 +77,9 @@ def _digits_hidden(rendered: Rendered) -> str:
     return "".join(parts) + rendered.text[cursor:]
 
 
-def _origin(rendered: Rendered, starts: Sequence[int], mistake: Mistake) -> int:
+def _origin(rendered: Rendered, mistake: Mistake) -> int:
     """The template line of a mistake: of the very characters where they can be found."""
+    starts = rendered.starts
     start = starts[min(mistake.line, len(starts) - 2)]
     end = starts[min(mistake.line + 1, len(starts) - 1)]
     if not mistake.typed:
@@ -99,17 +98,16 @@ def _origin(rendered: Rendered, starts: Sequence[int], mistake: Mistake) -> int:
 
 
 def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) -> Iterator[Mistake]:
-    known = _names(names)
     for index, token in enumerate(tokens):
         if token.type == "html_block":
             bare = _TAG.sub(lambda tag: _lines_of(tag[0]), token.content)
-            yield from _digits(bare, known, token.map[0], lines)
+            yield from _digits(bare, names, token.map[0], lines)
         if token.type != "inline" or tokens[index - 1].type == "heading_open":
             continue
-        yield from _digits(_flat(token.children), known, token.map[0], lines)
+        yield from _digits(_flat(token.children), names, token.map[0], lines)
         for child in token.children:
             if child.type == "image":
-                yield from _digits(child.content, known, token.map[0], lines)
+                yield from _digits(child.content, names, token.map[0], lines)
 
 
 def _lines_of(text: str) -> str:
@@ -117,7 +115,8 @@ def _lines_of(text: str) -> str:
     return "\n" * text.count("\n")
 
 
-def _names(names: Sequence[str]) -> re.Pattern[str] | None:
+@lru_cache(maxsize=8)
+def _names(names: tuple[str, ...]) -> re.Pattern[str] | None:
     longest = sorted(names, key=lambda name: (-len(name), name))
     if not longest:
         return None
@@ -134,24 +133,27 @@ def _flat(children: Sequence[Any]) -> str:
             continue
         depth -= child.type == "link_close"
         if child.type == "text":
-            parts.append(_NOTHING if depth else child.content)
+            parts.append(NOTHING if depth else child.content)
         elif child.type in ("code_inline", "html_inline", "image"):
-            parts.append(_NOTHING)
+            parts.append(NOTHING)
         depth += child.type == "link_open"
     return "".join(parts)
 
 
-def _digits(
-    text: str, names: re.Pattern[str] | None, first: int, lines: Sequence[str]
-) -> Iterator[Mistake]:
-    if names is not None:
-        text = names.sub(lambda name: _NOTHING + _lines_of(name[0]), text)
+def typed_numbers(text: str, names: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Each word of `text` with a digit that is in none of the names, and its line from 0."""
+    if known := _names(tuple(names)):
+        text = known.sub(lambda name: NOTHING + _lines_of(name[0]), text)
     digits = {c for c in set(text) if unicodedata.category(c) in ("Nd", "No", "Nl")}
     for word in re.finditer(r"\S+", text if digits else ""):
-        typed = word[0].strip(f"{_NOTHING}.,;:!?()[]\"'*_")
-        if digits.isdisjoint(typed):
-            continue
-        line = first + text.count("\n", 0, word.start())
+        typed = word[0].strip(f"{NOTHING}.,;:!?()[]\"'*_")
+        if not digits.isdisjoint(typed):
+            yield text.count("\n", 0, word.start()), typed
+
+
+def _digits(text: str, names: Sequence[str], first: int, lines: Sequence[str]) -> Iterator[Mistake]:
+    for below, typed in typed_numbers(text, names):
+        line = first + below
         line = next((n for n in range(line, len(lines)) if typed in lines[n]), line)
         yield Mistake(
             line,
@@ -164,23 +166,34 @@ def _digits(
 # --- citations
 
 
-def _supported(
-    tokens: Sequence[Any], rendered: Rendered, starts: Sequence[int]
-) -> Iterator[Mistake]:
-    """Each paragraph, list item or table that holds a figure holds a citation or "derived"."""
-    places = [span.start for span in rendered.spans]
+def _supported(tokens: Sequence[Any], rendered: Rendered) -> Iterator[Mistake]:
+    """Each paragraph, list item or table that prints a number holds a citation or "derived"; a
+    table may have it in the paragraph directly before or after it."""
+    begins = [span.start for span in rendered.spans]
+    nothing: tuple[str, Sequence[Span]] = ("", ())
+    blocks = [nothing]
     for token in tokens:
-        if token.type not in ("paragraph_open", "table_open") or token.map is None:
-            continue
-        ends = starts[token.map[0]], starts[min(token.map[1], len(starts) - 1)]
-        inside = rendered.spans[slice(*(bisect_left(places, end) for end in ends))]
-        figures = [s for s in inside if s.mark.kind in SUPPORTED]
-        if figures and not any(s.mark.kind in SUPPORTING for s in inside):
-            kind = "table" if token.type == "table_open" else "paragraph"
-            line = bisect_right(starts, figures[0].start) - 1
-            printed = ", ".join(dict.fromkeys(span.mark.name for span in figures))
+        if token.type in ("paragraph_open", "table_open"):
+            first, last = (bisect_left(begins, rendered.starts[line]) for line in token.map)
+            blocks.append((token.type.removesuffix("_open"), rendered.spans[first:last]))
+        elif not token.type.startswith(("paragraph", "inline", "t")):
+            blocks.append(nothing)  # a heading, a list, a fence lies between
+    for before, (kind, inside), after in zip(
+        blocks, blocks[1:], [*blocks[2:], nothing], strict=False
+    ):
+        numbers = [span for span in inside if span.mark.kind in SUPPORTED]
+        beside = [
+            spans for other, spans in (before, after) if (kind, other) == ("table", "paragraph")
+        ]
+        if numbers and not any(
+            s.mark.kind in SUPPORTING for spans in (inside, *beside) for s in spans
+        ):
+            printed = ", ".join(dict.fromkeys(span.mark.name.split()[0] for span in numbers))
             text = f"a {kind} prints {printed} without a citation or the mark derived"
-            yield Mistake(line, text, rendered.text[figures[0].start : figures[0].end])
+            if kind == "table":
+                text += ", in it or in the paragraph before or after it"
+            typed = rendered.text[numbers[0].start : numbers[0].end]
+            yield Mistake(rendered.row(numbers[0].start), text, typed)
 
 
 # --- links
@@ -278,7 +291,7 @@ def _count(line: str) -> int:
     return len(re.findall(r"(?<!\\)\|", core)) + 1
 
 
-def _whole(rendered: Rendered, starts: Sequence[int]) -> Iterator[Mistake]:
+def _whole(rendered: Rendered) -> Iterator[Mistake]:
     """A block stands alone between empty lines."""
     text = rendered.text
     for span in rendered.spans:
@@ -289,7 +302,7 @@ def _whole(rendered: Rendered, starts: Sequence[int]) -> Iterator[Mistake]:
             span.mark.kind == "condition" or after in ("", "\n") or after.startswith("\n\n")
         )
         if not alone:
-            line = bisect_right(starts, span.start) - 1
+            line = rendered.row(span.start)
             text_of = f"{span.mark.kind} {span.mark.name} needs an empty line before and after it"
             yield Mistake(line, text_of)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from derive.notation.errors import DeriveError, quoted
 
@@ -25,13 +27,16 @@ _TRAILING = re.compile(f"[ \t]+(?=[\n{END}{START}{LINE}]|$)((?:{_MARK})*)(?=\n|$
 
 @dataclass(frozen=True)
 class Mark:
-    """What printed a span: its kind (show, claim, cite, ...), a name, the template line, and the
-    unit that ends the text, empty where it has none."""
+    """What printed a span: its kind (show, claim, cite, ...), a name, the template line, the unit
+    that ends the text, if any, the words beside the number in its table, and whether what the text
+    says is true."""
 
     kind: str
     name: str
     line: int = 0
     ending: str = ""
+    place: tuple[str, ...] = ()
+    holds: bool = True
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,24 @@ class Rendered:
     spans: tuple[Span, ...]
     origins: tuple[tuple[int, int], ...]
 
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each line begins, and where one after the last would."""
+        return (0, *accumulate(len(line) + 1 for line in self.text.split("\n")))
+
+    def row(self, position: int) -> int:
+        """The line of the character at `position`, from 0."""
+        return bisect_right(self.starts, position) - 1
+
     def line_at(self, position: int) -> int:
         """The template line of the character at `position`; 1 where there is none."""
         index = bisect_right(self.origins, (position, 1 << 60)) - 1
         return self.origins[index][1] if index >= 0 else 1
+
+
+def in_full(name: str, place: tuple[str, ...]) -> str:
+    """A name with the words of its place: "chips row 7 column 4 (TPU7x, Most chips)"."""
+    return f"{name} ({', '.join(place)})" if place else name
 
 
 def marked(index: int, text: str) -> str:

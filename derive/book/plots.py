@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Protocol
 
+from derive.book.tables import Cell, MathCell, pieces, text_of
 from derive.notation.errors import DeriveError, quoted
 
 SIGNIFICANT = 6  # so that the last bits of a machine's arithmetic do not change the digest
@@ -27,6 +28,15 @@ COLOURS_OF_PARTS = (
 UNSEEN = 0.005  # of a bar: thinner slices are drawn and not named
 STYLE = (4, INK, COLOURS, DASHES, SIZE)  # the number goes up when drawing changes otherwise
 _HEAD = re.compile(rb"<!-- derive plot ([0-9a-f]{64}) drawn ([0-9a-f]{64}) -->\n")
+
+
+class Labelled:
+    """What has labels: `labels` are those that are drawn, as they were given, with their numbers.
+
+    A label is text, `cell(quantity, rule)` or a tuple of these; the fields hold what is drawn.
+    """
+
+    labels: tuple[Cell, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,7 @@ class MarkedLine:
 
 
 @dataclass(frozen=True, init=False)
-class Plot:
+class Plot(Labelled):
     """A plot: title, axis labels, series (label, xs, ys) and lines (label, at) across it.
 
     Data are rounded to six significant digits when made. Raises DeriveError for series of unequal
@@ -65,23 +75,26 @@ class Plot:
 
     def __init__(
         self,
-        title: str,
-        x: str,
-        y: str,
-        series: Iterable[tuple[str, Iterable[float], Iterable[float]]],
+        title: Cell,
+        x: Cell,
+        y: Cell,
+        series: Iterable[tuple[Cell, Iterable[float], Iterable[float]]],
         *,
-        vertical: Iterable[tuple[str, object]] = (),
-        horizontal: Iterable[tuple[str, object]] = (),
+        vertical: Iterable[tuple[Cell, object]] = (),
+        horizontal: Iterable[tuple[Cell, object]] = (),
         log_x: bool = False,
         log_y: bool = False,
     ) -> None:
+        series, vertical, horizontal = tuple(series), tuple(vertical), tuple(horizontal)
+        labels = (title, x, y, *(label for label, *_ in (*series, *vertical, *horizontal)))
+        title, x, y = map(_drawn, (title, x, y))
         curves = tuple(_series(title, *one, log_x, log_y) for one in series)
         if not curves:
             raise DeriveError(f"plot {quoted(title)} has no series")
         across = tuple(_line(title, *one, log_x) for one in vertical)
         along = tuple(_line(title, *one, log_y) for one in horizontal)
         vars(self).update(title=title, x=x, y=y, series=curves, vertical=across, horizontal=along)
-        vars(self).update(log_x=bool(log_x), log_y=bool(log_y))
+        vars(self).update(log_x=bool(log_x), log_y=bool(log_y), labels=labels)
 
     @property
     def digest(self) -> str:
@@ -101,7 +114,7 @@ class Stripe:
 
 
 @dataclass(frozen=True, init=False)
-class Bars:
+class Bars(Labelled):
     """Horizontal stacked bars: title, axis label, the bars' labels from the top down, and parts
     (label, a length for each bar) from the left to the right.
 
@@ -116,9 +129,15 @@ class Bars:
     parts: tuple[Stripe, ...]
 
     def __init__(
-        self, title: str, x: str, bars: Iterable[str], parts: Iterable[tuple[str, Iterable[object]]]
+        self,
+        title: Cell,
+        x: Cell,
+        bars: Iterable[Cell],
+        parts: Iterable[tuple[Cell, Iterable[object]]],
     ) -> None:
-        labels = tuple(bars)
+        bars, parts = tuple(bars), tuple(parts)
+        given = (title, x, *bars)
+        labels, (title, x) = [*map(_drawn, bars)], map(_drawn, (title, x))
         stripes = [_stripe(title, *part, len(labels)) for part in parts]
         if not labels or not stripes or len(stripes) > len(COLOURS_OF_PARTS):
             raise DeriveError(
@@ -127,7 +146,9 @@ class Bars:
             )
         wholes = [sum(lengths) for lengths in zip(*(s.values for s in stripes), strict=True)]
         seen = tuple(s if _seen(s.values, wholes) else Stripe("", s.values) for s in stripes)
-        vars(self).update(title=title, x=x, bars=labels, parts=seen)
+        named = (label for (label, _), stripe in zip(parts, seen, strict=True) if stripe.label)
+        vars(self).update(title=title, x=x, bars=tuple(labels), parts=seen)
+        vars(self).update(labels=(*given, *named))
 
     @property
     def digest(self) -> str:
@@ -142,6 +163,9 @@ class Drawable(Protocol):
     def title(self) -> str: ...
 
     @property
+    def labels(self) -> tuple[Cell, ...]: ...
+
+    @property
     def digest(self) -> str: ...
 
 
@@ -150,7 +174,15 @@ def _digest(shown: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _stripe(title: str, label: str, values: Iterable[object], bars: int) -> Stripe:
+def _drawn(label: Cell) -> str:
+    """The text of a label, which has no math: a picture has no TeX."""
+    if any(isinstance(part, MathCell) for part in pieces(label)):
+        raise DeriveError("a label is text, cell(quantity, rule) or a tuple of these, found math")
+    return text_of(label)
+
+
+def _stripe(title: str, given: Cell, values: Iterable[object], bars: int) -> Stripe:
+    label = _drawn(given)
     where = f"bars {quoted(title)}, part {quoted(label)}"
     lengths = _data(where, values, False)
     if len(lengths) != bars:
@@ -165,8 +197,9 @@ def _seen(values: Iterable[float], wholes: Iterable[float]) -> bool:
 
 
 def _series(
-    title: str, label: str, xs: Iterable[float], ys: Iterable[float], log_x: bool, log_y: bool
+    title: str, given: Cell, xs: Iterable[float], ys: Iterable[float], log_x: bool, log_y: bool
 ) -> Series:
+    label = _drawn(given)
     where = f"plot {quoted(title)}, series {quoted(label)}"
     series = Series(label, _data(where, xs, log_x), _data(where, ys, log_y))
     if len(series.xs) != len(series.ys) or not series.xs:
@@ -174,7 +207,8 @@ def _series(
     return series
 
 
-def _line(title: str, label: str, at: object, log: bool) -> MarkedLine:
+def _line(title: str, given: Cell, at: object, log: bool) -> MarkedLine:
+    label = _drawn(given)
     return MarkedLine(label, _data(f"plot {quoted(title)}, line {quoted(label)}", [at], log)[0])
 
 

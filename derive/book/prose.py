@@ -46,10 +46,19 @@ class Ledger:
     conditions: list[Formula] = field(default_factory=list)
     asked: dict[str, Figure] = field(default_factory=dict)
 
-    def mark(self, kind: str, name: str, text: str, line: int, ending: str = "") -> str:
+    def mark(
+        self, kind: str, name: str, text: str, line: int, ending: str = "", **more: Any
+    ) -> str:
         """`text` with the mark of what printed it."""
-        self.marks.append(Mark(kind, name, line, ending))
+        self.marks.append(Mark(kind, name, line, ending, **more))
         return marked(len(self.marks) - 1, text)
+
+    def number(self, figure: Figure, line: int, *, unit: bool = True) -> str:
+        """A number by its rule, noted, with its mark."""
+        text, ending = figure.text(unit=unit)
+        self.words.setdefault(figure.name, text)
+        kind = ("show", "label", "cell")[len(figure.place)]
+        return self.mark(kind, figure.name, text, line, ending, place=figure.place)
 
     def say(self, figure: Figure, words: str, line: int) -> str:
         """Check the author's words for a figure, note them, and give them back with their mark.
@@ -67,7 +76,7 @@ class Ledger:
         self.holding[figure.name] = self.holding.get(figure.name, True) and true
         if not true:
             self.problems.append(self._broken(figure, words, line))
-        return self.mark(figure.kind, figure.name, words, line)
+        return self.mark(figure.kind, figure.name, words, line, holds=true)
 
     def _broken(self, figure: Figure, words: str, line: int) -> Problem:
         derived = figure.restated(words)
@@ -148,9 +157,7 @@ class Prose:
         """A shown figure by its rule, with its unit or without; of another chapter as "06.NAME"; or
         the answer to a question such as "ask fsdp B/X --chip tpu-v5p"."""
         figure = self._figure(name, "shown")
-        text, ending = figure.text(unit=unit)
-        self.ledger.words.setdefault(figure.name, text)
-        return self.ledger.mark("show", figure.name, text, line, ending)
+        return self.ledger.number(figure, line, unit=unit)
 
     def claim(self, name: str, words: str, *, line: int) -> str:
         """The author's words, where they are true of the figure; of another chapter as "06.NAME";
@@ -225,7 +232,8 @@ class Prose:
             told = f"({formula.number}) after ({late[0].number}); declare them in figures.py in the"
             raise DeriveError(f"condition {name} is printed as {told} order of the text")
         above, label = blocks.condition(formula)
-        return self.ledger.mark("condition", name, above, line) + f"{label} {reading.strip()}"
+        mark = self.ledger.mark("condition", name, above, line, place=(formula.number,))
+        return mark + f"{label} {reading.strip()}"
 
     def ref(self, name: str, *, line: int) -> str:
         """A link to a condition by its number; of another chapter as "06.NAME"."""
@@ -243,17 +251,15 @@ class Prose:
     def table(self, name: str, *, line: int) -> str:
         """A declared table; its numbers are figures, its texts are prose."""
         table = self._used("table", name, self.chapter.tables)
-
-        def number(row: int, column: int, text: str, ending: str) -> str:
-            place = f"{name} row {row} column {column}"
-            return self.ledger.mark("cell", place, text, line, ending)
-
-        return self.ledger.mark("table", name, tables.markdown(table, number), line)
+        text = tables.markdown(table, lambda figure: self.ledger.number(figure, line))
+        return self.ledger.mark("table", name, text, line)
 
     def plot(self, name: str, *, line: int) -> str:
         """A declared plot as an image."""
         picture = self._used("plot", name, self.chapter.plots)
-        return self.ledger.mark("plot", name, f"![{picture.alt}]({name}.svg)", line)
+        numbers = iter([self.ledger.number(figure, line) for figure in picture.figures])
+        alt = tables.text_of(picture.alt, lambda _: next(numbers))
+        return self.ledger.mark("plot", name, f"![{alt}]({name}.svg)", line)
 
     def formula(self, name: str, *, line: int) -> str:
         """Inline math of a declared formula."""

@@ -7,28 +7,35 @@ from typing import Any
 
 from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure
-from derive.book.folders import Shelf
-from derive.book.problems import Problem
+from derive.book.folders import OUTPUT, TEMPLATE, Shelf
+from derive.book.marks import in_full
+from derive.book.problems import FIGURES, Problem
+from derive.book.tables import Cell, words
 from derive.facts.catalogue import cited, tree
-from derive.notation.errors import DeriveError, nearest, quoted, unknown
+from derive.notation.errors import DeriveError, UnknownName, nearest, quoted, unknown
 from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
 from derive.notation.text import aligned
 
+LISTED = 40  # rows of a table in a message
+
 
 def figures(shelf: Shelf) -> tuple[list[dict[str, Any]], list[Problem]]:
-    """Every figure of the book, in order, ready for JSON, and the errors of its chapters: one that
-    cannot be rendered has no figures.
+    """Every figure of the book ready for JSON, as declared, then the numbers of tables and labels;
+    and the errors of its chapters: one that cannot be rendered has no figures.
 
     Values are numbers, integers where they are whole. `printed` is what the chapter prints: the
     author's first words for a claim, requirement or given. `inputs` are the inputs of the formula,
-    or the figure itself where it has none.
+    or the figure itself where it has none. `file` and `line` say where it is printed first, a
+    number in a label with its plot; for a number of a table `row` and `column` are the words of the
+    row's first cell and of the header.
     """
     outcomes = render_all(shelf).values()
     rows = [
-        _record(result, figure)
+        _record(result, figure, lines.get(_printer(figure)))
         for result in outcomes
         if isinstance(result, Result)
+        for lines in [_lines(result)]
         for figure in result.figures.values()
     ]
     return rows, [p for outcome in outcomes for p in outcome.problems if not p.is_drift]
@@ -38,7 +45,9 @@ def listing(figures: Sequence[Mapping[str, Any]]) -> str:
     """Figures as text: name, kind, what is printed and whether it holds."""
     rows = [
         (
-            f"{r['chapter']}.{r['name']}",
+            in_full(
+                f"{r['chapter']}.{r['name']}", tuple(r[k] for k in ("row", "column") if k in r)
+            ),
             f"{r['kind']:<7}",
             r["printed"] + ("" if r["holds"] else "  DOES NOT HOLD"),
         )
@@ -47,7 +56,7 @@ def listing(figures: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(aligned(rows))
 
 
-def _record(result: Result, figure: Figure) -> dict[str, Any]:
+def _record(result: Result, figure: Figure, lines: tuple[int, int] | None) -> dict[str, Any]:
     quantity, sides = figure.quantity, _sides(figure)
     formula = quantity.formula if quantity is not None else ""
     if figure.relation is not None:
@@ -69,35 +78,88 @@ def _record(result: Result, figure: Figure) -> dict[str, Any]:
             for side in sides
             for symbol, given in side.inputs or ((side.name or figure.name, side),)
         ],
+        "file": result.folder.named(OUTPUT) if lines else None,
+        "line": lines[0] if lines else None,
+        **(dict(zip(("row", "column"), figure.place, strict=True)) if figure.place[1:] else {}),
     }
 
 
-def why(shelf: Shelf, name: str) -> str:
-    """The tree of "06.alpha-v5p": its formula, the formulas of its inputs, and so on down to
-    readings with their sources, which are listed below.
+def _lines(result: Result) -> dict[tuple[bool, str], tuple[int, int]]:
+    """The lines of the chapter and of its template where each figure, and each plot, is first."""
+    lines: dict[tuple[bool, str], tuple[int, int]] = {}
+    for span in result.rendered.spans:
+        place = result.rendered.row(span.start) + 1, span.mark.line
+        if span.mark.kind in FIGURES | {"plot"}:
+            lines.setdefault((span.mark.kind == "plot", span.mark.name), place)
+    return lines
 
-    Raises UnknownName, offering near names, where the book has no such figure.
+
+def _printer(figure: Figure) -> tuple[bool, str]:
+    """What prints a figure: the plot whose label it is part of, or else it is printed itself."""
+    labelled = len(figure.place) == 1
+    return labelled, figure.name.partition(" label ")[0] if labelled else figure.name
+
+
+def why(shelf: Shelf, name: str) -> str:
+    """The tree of "06.alpha-v5p" or "06.chips row 7 column 4": its formula, the formulas of its
+    inputs, and so on down to readings with their sources, which are listed below.
+
+    A number of a table is known by the words of its row and column as well: "06.chips TPU7x, Most
+    chips". Raises UnknownName, offering near names, where the book has no such figure.
     """
     number, dot, wanted = name.partition(".")
     if not dot or not number.isdigit():
         raise DeriveError(f"expected CHAPTER.FIGURE, such as 06.alpha-v5p, found {quoted(name)}")
     folder, *_ = shelf.picked([number])
     result = render(folder, shelf)
-    known = result.figures
-    if wanted not in known:
-        close = [f"{folder.number}.{match}" for match in nearest(wanted, known)]
-        raise unknown("figure", name, close or [f"{folder.number}.{key}" for key in known])
-    figure = known[wanted]
+    figure = _found(result, " ".join(wanted.split()))
     lines = [_headline(result, figure)]
+    if printed := _lines(result).get(_printer(figure)):
+        shown, template = (folder.named(file) for file in (OUTPUT, TEMPLATE))
+        lines.append(f"printed at {shown}:{printed[0]} by {template}:{printed[1]}")
     for side in _sides(figure):
         lines += tree(side)
     return "\n".join([*lines, *cited(_sides(figure), figure.cite, result.chapter.catalogue)])
 
 
+def _found(result: Result, wanted: str) -> Figure:
+    """The figure of that name, or the only number of a table with those words."""
+    known, number = result.figures, result.chapter.number
+    if wanted in known:
+        return known[wanted]
+    start, _, rest = wanted.partition(" ")
+    spellings = (
+        (figure, in_full(key, figure.place), in_full(key.split()[0], figure.place))
+        for key, figure in known.items()
+        if key.startswith(f"{start} ")
+    )
+    asked = (wanted, f"{start} ({rest})")
+    matches = [figure for figure, *names in spellings if {*names}.intersection(asked)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(f"{number}.{figure.name}" for figure in matches)
+        raise DeriveError(f"{quoted(wanted)} may be any of {names}")
+    shown = quoted(f"{number}.{wanted}")
+    if table := result.chapter.tables.get(start):
+        rows = _counted("rows", [row[0] for row in table.rows])
+        columns = _counted("columns", table.header)
+        raise UnknownName(f"no number {shown}; {start} has {rows}; {columns}")
+    close = [f"{number}.{match}" for match in nearest(wanted, known)]
+    raise unknown("figure", f"{number}.{wanted}", close or [f"{number}.{key}" for key in known])
+
+
+def _counted(what: str, cells: Sequence[Cell]) -> str:
+    """The numbers of rows or columns, each with its words where they are few."""
+    if len(cells) > LISTED:
+        return f"{what} 1 to {len(cells):,}"
+    return f"{what} " + " | ".join(f"{n} {words(cell)}" for n, cell in enumerate(cells, 1))
+
+
 def _headline(result: Result, figure: Figure) -> str:
     printed = result.words.get(figure.name, "not printed")
     words = quoted(printed.replace(NO_BREAK, " "), 120)
-    line = f"{result.chapter.number}.{figure.name}  {figure.kind}  {words}"
+    line = f"{result.chapter.number}.{in_full(figure.name, figure.place)}  {figure.kind}  {words}"
     if figure.kind == "claim":
         line += f"  by rule {figure.check}"
     if figure.kind != "shown":

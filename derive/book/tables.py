@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
-from derive.book.figures import number_text, quantity_of
+from derive.book.figures import Figure, number_text, quantity_of
 from derive.book.marks import plain
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
@@ -25,6 +24,10 @@ class NumberCell:
     quantity: Quantity
     rule: Rounding
     unit: str | None = ""
+
+    def figure(self, name: str, place: tuple[str, ...] = ()) -> Figure:
+        """The number as a figure of that name, beside those words."""
+        return Figure(name, "shown", self.quantity, self.rule, unit=self.unit, place=place)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def table(
             told = f"expected {len(header)} cells, found {len(row)}"
             raise DeriveError(f"table {name}, row {number}: {told}")
         for part in row:
-            _pieces(part)
+            pieces(part)
     if align is None:
         columns = zip(*rows, strict=True) if rows else ((),) * len(header)
         align = "".join(
@@ -91,15 +94,59 @@ def table(
     return Table(name, tuple(header), tuple(map(tuple, rows)), align)
 
 
-def markdown(table: Table, mark: Callable[[int, int, str, str], str]) -> str:
-    """The table as lines of Markdown. `mark` surrounds the text of a number, given its row and
-    column, counted from 1, and its unit."""
+def pieces(cell: Cell) -> tuple[Part, ...]:
+    """The parts of a cell; raises DeriveError for what is none."""
+    parts = cell if isinstance(cell, tuple) else (cell,)
+    for part in parts:
+        if not isinstance(part, (str, NumberCell, MathCell)):
+            raise DeriveError(
+                f"a cell is text, cell(quantity, rule), math(expr) or a tuple of these, "
+                f"found the {type(part).__name__} {quoted(part)}"
+            )
+    return parts
+
+
+def figures(table: Table) -> Iterator[Figure]:
+    """The numbers of a table in the order of its cells, each as a figure: "chips row 7 column 4".
+
+    Rows are counted from the header, which is row 0. Where a cell has several numbers, the second
+    is "chips row 7 column 4 number 2".
+    """
+    titles = [*map(words, table.header)]
+    for r, row in enumerate((table.header, *table.rows)):
+        first = words(row[0])
+        for c, (cell, title) in enumerate(zip(row, titles, strict=True), 1):
+            name = f"{table.name} row {r} column {c}"
+            numbers = [part for part in pieces(cell) if isinstance(part, NumberCell)]
+            for k, part in enumerate(numbers, 1):
+                yield part.figure(f"{name} number {k}" if numbers[1:] else name, (first, title))
+
+
+def words(cell: Cell) -> str:
+    """A cell as text on one line."""
+    return " ".join(text_of(cell).split())
+
+
+def _bare(part: NumberCell) -> str:
+    return number_text(part.quantity, part.rule, part.unit)[0]
+
+
+def text_of(cell: Cell, number: Callable[[NumberCell], str] = _bare) -> str:
+    """A cell as Markdown; `number` prints each of its numbers."""
+    return "".join(
+        part if isinstance(part, str)
+        else number(part) if isinstance(part, NumberCell)
+        else tex.inline(part.latex)
+        for part in pieces(cell)
+    )  # fmt: skip
+
+
+def markdown(table: Table, mark: Callable[[Figure], str]) -> str:
+    """The table as lines of Markdown, with each number of `figures` printed by `mark`."""
+    numbers = figures(table)
     rows = [
-        [
-            "".join(_text(part, partial(mark, r, c)) for part in _pieces(cell))
-            for c, cell in enumerate(row, 1)
-        ]
-        for r, row in enumerate((table.header, *table.rows))
+        [text_of(cell, lambda _: mark(next(numbers))) for cell in row]
+        for row in (table.header, *table.rows)
     ]
     return aligned(rows[0], rows[1:], table.align)
 
@@ -121,23 +168,6 @@ def width(text: str) -> int:
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in plain(text)
     )
-
-
-def _pieces(cell: Cell) -> tuple[Part, ...]:
-    pieces = cell if isinstance(cell, tuple) else (cell,)
-    for part in pieces:
-        if not isinstance(part, (str, NumberCell, MathCell)):
-            raise DeriveError(
-                f"a cell is text, cell(quantity, rule), math(expr) or a tuple of these, "
-                f"found the {type(part).__name__} {quoted(part)}"
-            )
-    return pieces
-
-
-def _text(part: Part, mark: Callable[[str, str], str]) -> str:
-    if isinstance(part, NumberCell):
-        return mark(*number_text(part.quantity, part.rule, part.unit))
-    return tex.inline(part.latex) if isinstance(part, MathCell) else part
 
 
 def _safe(text: str) -> str:

@@ -25,6 +25,8 @@ TEMPLATE = """# A
 
 << condition("c", "A reading.") >>
 
+A table << derived >>:
+
 << table("t") >>
 
 << notation() >>

@@ -81,7 +81,7 @@ def test_formula_and_math_cell(book):
 chapter.formula("alpha", v.C / v.W)
 chapter.table("t", ["Chip", math(v.alpha)], [["v5p", cell(number(2550), integer())]])
 """
-    text = book.built('Let << formula("alpha") >>.\n\n<< table("t") >>\n', figures)
+    text = book.built('Let << formula("alpha") >>. << derived >>\n\n<< table("t") >>\n', figures)
     assert "Let $`\\frac{C}{W}`$." in text
     assert "| Chip | $`\\alpha`$ |\n|:-----|-----------:|\n| v5p  |      2,550 |" in text
 
@@ -97,7 +97,7 @@ def test_table_cell_of_parts_and_units(book):
 chapter.table("t", ["mesh"], [[(cell(number(8), integer()), " x ", cell(number(4), integer()))],
     [cell(number(3, token), integer(), unit=True)]])
 """
-    text = book.built('<< table("t") >>\n', figures)
+    text = book.built('<< derived >>\n\n<< table("t") >>\n', figures)
     assert "| 8 x 4" in text and "| 3\u00a0tokens" in text
 
 
@@ -262,7 +262,7 @@ def test_givens_equal_their_words(book, value, words, holds):
     unit = "token" if "tokens" in words else "one"
     given = f'chapter.given("g", number({Fraction(value)!r}, {unit}))'
     figures = f"from fractions import Fraction\n{given}"
-    template = f'<< given("g", "{words}") >>\n'
+    template = f'<< given("g", "{words}") >> << derived >>\n'
     if holds:
         assert words in book.built(template, figures)
     else:

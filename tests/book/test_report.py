@@ -22,7 +22,11 @@ chapter.given("batch", number(4096, token), cite=["SB5"])
 TEMPLATE = """<< show("alpha-v5p") >> << claim("twice", "about {twice}") >> << derived >>
 << require("more", "more") >> << require("order", "sorted") >> << given("batch", "4,096 tokens") >>
 """
-FIELDS = ["chapter", "name", "value", "unit", "printed", "kind", "holds", "formula", "inputs"]
+FIELDS = [
+    "chapter", "name", "value", "unit", "printed", "kind", "holds", "formula", "inputs", "file",
+    "line",
+]  # fmt: skip
+README = "chapters/06-mesh/README.md"
 
 
 def records(book, twice="5,100"):
@@ -49,6 +53,7 @@ def test_fields_and_values(book):
             {"symbol": "W", "value": 18 * 10**10, "unit": "byte/second", "of": "tpu-v5p",
              "basis": basis["W"], "source": "SB2", "status": "published"},
         ],
+        "file": README, "line": 3,
     }  # fmt: skip
     assert found["twice"]["printed"] == "about 5,100"
     assert found["more"]["formula"] == "C/W > 2,000\u00a0FLOP per byte"
@@ -76,6 +81,7 @@ def test_the_tree_goes_down_to_the_sources(book):
     records(book)
     lines = report.why(book.shelf, "06.twice").splitlines()
     assert lines[0] == "06.twice  claim  'about 5,100'  by rule round  holds"
+    assert lines.pop(1) == f"printed at {README}:3 by chapters/06-mesh/chapter.md.j2:1"
     assert lines[1] == "value = alpha * 2 = 5,100\u00a0FLOP per byte  (derived)"
     assert lines[2] == "├─ alpha = C/W = 2,550\u00a0FLOP per byte  (derived)"
     assert lines[3].startswith("│  ├─ C = 459\u00a0TFLOP/s  (tpu-v5p, ")
@@ -93,7 +99,8 @@ def test_both_sides_of_a_requirement_and_cited_sources(book):
     assert "value = 2,000\u00a0FLOP per byte  (given)" in text
     assert "[SB5] How to Scale" in report.why(book.shelf, "6.batch")
     assert report.why(book.shelf, "06.order") == (
-        "06.order  require  'sorted'  holds: sorted by hand"
+        "06.order  require  'sorted'  holds: sorted by hand\n"
+        f"printed at {README}:4 by chapters/06-mesh/chapter.md.j2:2"
     )
 
 

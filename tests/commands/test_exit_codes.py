@@ -28,6 +28,8 @@ TYPED = {
     ("facts", 2): "tpu-v6p",
     ("symbols", 0): "",
     ("symbols", 2): "B",
+    ("about", 0): "fsdp",
+    ("about", 2): "fdsp",
     ("why", 0): "06.a",
     ("why", 2): "06.b",
     ("plan", 0): "64",

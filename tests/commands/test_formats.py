@@ -213,6 +213,16 @@ def test_figures_of_a_chapter_with_errors_count_as_not_compared(book: Path, run:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_figures_print_stands_not_in_between(book: Path, run: Any, form: str) -> None:
+    expected = run("build", "--check", "--format", form)
+    figures = book / "chapters" / "06-mesh" / "figures.py"
+    figures.write_text("print('::error::heard')\n" + figures.read_text())
+    code, out, err = run("build", "--check", "--format", form)
+    assert (code, out) == expected[:2]
+    assert "heard" in err
+
+
 def test_the_shape_of_the_data(case: int, run: Any) -> None:
     data = json.loads(run("build", "--check", "--json")[1])
     assert list(data) == ["clean", "chapters", "repair"]

@@ -174,6 +174,7 @@ def test_each_format_says_the_same(case: int, run: Any) -> None:
         tests = {test.get("name"): test for test in suite}
         assert {test.get("classname") for test in suite} == {chapter["folder"]}
         differs = tests["text"].find("failure")
+        assert (differs is None) == (chapter["diff"] == "")
         assert visible("" if differs is None else differs.text or "") == visible(chapter["diff"])
         if chapter["state"] == "clean":
             assert set(tests) == {"batch", "limit", "text"} and not [*suite.iter("failure")]

@@ -83,7 +83,7 @@ class Shelf:
         if match := [f for f in self.folders if key and key in (f.number, f.path.name)]:
             return match
         files = [Path(os.path.abspath(above / name)) for above in (self.place.parent, Path())]
-        holding = {folder for file in files for folder in file.parents}
+        holding = {folder for file in files if os.path.isfile(file) for folder in file.parents}
         return [f for f in self.folders if Path(os.path.abspath(f.path)) in holding]
 
     def chapter(self, folder: Folder) -> Chapter:

@@ -174,6 +174,7 @@ def test_each_format_says_the_same(case: int, run: Any) -> None:
         tests = {test.get("name"): test for test in suite}
         assert {test.get("classname") for test in suite} == {chapter["folder"]}
         differs = tests["text"].find("failure")
+        assert (differs is None) == (chapter["diff"] == "")
         assert visible("" if differs is None else differs.text or "") == visible(chapter["diff"])
         if chapter["state"] == "clean":
             assert set(tests) == {"batch", "limit", "text"} and not [*suite.iter("failure")]
@@ -211,6 +212,16 @@ def test_figures_of_a_chapter_with_errors_count_as_not_compared(book: Path, run:
         "batch": ["skipped"], "limit": ["skipped"], "text": ["skipped"],
         "chapters/06-mesh/chapter.md.j2:7": ["error"],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_figures_print_stands_not_in_between(book: Path, run: Any, form: str) -> None:
+    expected = run("build", "--check", "--format", form)
+    figures = book / "chapters" / "06-mesh" / "figures.py"
+    figures.write_text("print('::error::heard')\n" + figures.read_text())
+    code, out, err = run("build", "--check", "--format", form)
+    assert (code, out) == expected[:2]
+    assert "heard" in err
 
 
 def test_the_shape_of_the_data(case: int, run: Any) -> None:

@@ -115,7 +115,8 @@ def _said(value: object) -> str:
 
 
 def source_of(data: bytes, path: str) -> str:
-    """The text of a template; raises BookError where it is no UTF-8 or has private characters."""
+    """The text of a template; raises BookError where it is no UTF-8 or has characters that cannot be
+    printed or merge markers."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -178,7 +179,7 @@ def _called(text: str, names: Mapping[str, Any]) -> bool:
 
 
 def _foreign(source: str, path: str, names: Mapping[str, Any]) -> None:
-    """Refuse what Jinja would run with its usual delimiters, which are text here."""
+    """Raise BookError for what Jinja would run with its usual delimiters, which are text here."""
     call = rf"\{{\{{-?\s*(?:{'|'.join(names)})\b(?=\s*\()"
     tag = r"\{%-?\s*(?:if|elif|else|endif|for|endfor|set|raw|endraw)\b"
     if match := re.search(f"{call}|{tag}", source):
@@ -205,8 +206,7 @@ def _check(tree: nodes.Template, path: str, names: Mapping[str, Any]) -> None:
             text = f"{node.name} cannot be set" if node.name in names else ""
         elif isinstance(node, nodes.Name):
             if node.name not in names and node.name not in stored:
-                text = str(unknown("name", node.name, {*names, *stored}))
-                text += hint
+                text = f"{unknown('name', node.name, {*names, *stored})}{hint}"
             elif callable(names.get(node.name)) and id(node) not in called:
                 text = f"{node.name} is a function: write {node.name}(...)"
             elif not callable(names.get(node.name)) and id(node) in called:

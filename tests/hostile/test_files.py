@@ -90,8 +90,9 @@ TEMPLATE = [
     "True", "1e400", "'\\ud800'", "'\\ue000'", "range(9)", "(1, 2)", "==", "not", "and", "`$x$`",
     "\\", "```", "notation()", "sources()", "errata()", "ref('a')", "table('a')", "loop", "self",
     "<% for x in ['a'] %>", "<% endfor %>", "<% if show %>", "<% endif %>", "<< show >>",
-    "{{ show('a') }}", "<<<<<<< HEAD", "<% autoescape true %>", "*", "**", "12", "none", "true", "\t", "\r",
-    "<% raw %>", "<% endraw %>", "show('a', unit=", "['a', 'b']", "<% set x = 'a' %>", "x ~ x", "<< x >>",
+    "{{ show('a') }}", "<<<<<<< HEAD", "<% autoescape true %>", "*", "**", "12", "none", "true",
+    "<% raw %>", "<% endraw %>", "show('a', unit=", "['a', 'b']", "<% set x = 'a' %>", "x ~ x",
+    "<< x >>", "\t", "\r",
 ]  # fmt: skip
 
 

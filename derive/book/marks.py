@@ -19,7 +19,7 @@ START, MIDDLE, END, LINE = "\ue000", "\ue001", "\ue002", "\ue003"
 _SHOWN = "0123456789" + "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _HIDDEN = "".join(map(chr, [*range(0xE010, 0xE01A), *range(0xE020, 0xE02A)]))
 _HIDE, _REVEAL = str.maketrans(_SHOWN, _HIDDEN), str.maketrans(_HIDDEN, _SHOWN)
-PRIVATE = re.compile("[\ue000-\ue02f]")
+PRIVATE = re.compile("[\ud800-\udfff\ue000-\ue02f]")  # and halves of characters, which no file has
 _ANY = re.compile(f"([{START}{LINE}])([\ue010-\ue019]+){MIDDLE}|({END})")
 _MARK = f"{END}|[{START}{LINE}][\ue010-\ue019]+{MIDDLE}"
 _TRAILING = re.compile(f"[ \t]+(?=[\n{END}{START}{LINE}]|$)((?:{_MARK})*)(?=\n|$)")
@@ -93,7 +93,7 @@ def from_line(number: int) -> str:
 def checked(text: str) -> str:
     """`text`, if it holds none of the characters that marks are made of; else DeriveError."""
     if match := PRIVATE.search(text):
-        raise DeriveError(f"the private-use character {match[0]!r} cannot be printed")
+        raise DeriveError(f"the character {match[0]!r} cannot be printed")
     return text
 
 

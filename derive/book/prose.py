@@ -21,7 +21,7 @@ from derive.book.marks import Mark, checked, from_line, marked
 from derive.book.problems import Problem
 from derive.book.template import current_line
 from derive.notation import tex
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.errors import DeriveError, quoted, unknown, written
 
 _Item = TypeVar("_Item")
 DERIVED = "<sup>derived</sup>"
@@ -140,9 +140,12 @@ class Prose:
                     bound = allowed.bind(*given, **named)
                 except TypeError as error:
                     raise DeriveError(f"{function.__name__}: {error}") from None
-                wrong = [v for v in bound.arguments.values() if not isinstance(v, (str, bool))]
-                if wrong:
-                    raise DeriveError(f"expected text, found {type(wrong[0]).__name__}")
+                for name, value in bound.arguments.items():
+                    kind = allowed.parameters[name].annotation  # "str" or "bool"
+                    if type(value).__name__ != kind:
+                        expected = "text" if kind == "str" else "true or false"
+                        text = f"{function.__name__}: expected {expected} as {name}"
+                        raise DeriveError(f"{text}, found {written(value)}")
                 return from_line(line) + function(*bound.args, **bound.kwargs, line=line)
             except DeriveError as error:
                 self.ledger.problems.append(Problem(self.ledger.path, line, str(error)))
@@ -299,6 +302,8 @@ class Prose:
         return self._block("notation", _late("notation"), line)
 
     def _block(self, name: str, text: str, line: int) -> str:
+        if ("block", name) in self.ledger.used:
+            raise DeriveError(f"{name}() is printed twice")
         self.ledger.used.add(("block", name))
         return self.ledger.mark("block", name, text, line)
 

@@ -46,9 +46,9 @@ def test_a_template_cannot_do_more_than_print(book, typed):
         ("<< 'a >>", "unexpected char"),
         ("<% if 'a' %>", "Unexpected end of template"),
         ("<% set show = 'x' %>", "show cannot be set"),
-        ("<% for x in 5 %><% endfor %>", "'int' object is not iterable"),
-        ("\ue000", "private-use character '\\ue000'"),
-        ("a\0b", "a zero byte"),
+        ("<% for x in 5 %><% endfor %>", "a number"),
+        ("\ue000", "the character '\\ue000' cannot be printed"),
+        ("a\0b", "the character '\\x00' cannot be printed"),
     ],
 )
 def test_a_template_that_does_not_parse(book, typed, message):

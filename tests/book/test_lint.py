@@ -124,9 +124,9 @@ def test_errata_must_be_printed(book):
         ('cite("SB55")', "unknown source 'SB55'; did you mean SB5"),
         ('table("t")', "unknown table 't'"),
         ('plot("t")', "unknown plot 't'"),
-        ("show(1)", "expected text, found int"),
+        ("show(1)", "a template may not use a number: figures.py declares those"),
         ("show()", "show: missing a required argument: 'name'"),
-        ('show("x", line=3)', "show: got an unexpected keyword argument 'line'"),
+        ('show("x", line="3")', "show: got an unexpected keyword argument 'line'"),
         ('claim("c", "no number")', "no number in the literal"),
     ],
 )

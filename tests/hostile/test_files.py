@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from derive.book import Chapter, integer
 from derive.book.claims import CLAIM_RULES, holds, restated
+from derive.book.folders import Shelf
 from derive.book.marks import parsed
 from derive.book.problems import BookError
 from derive.book.prose import Ledger, Prose
@@ -89,6 +90,9 @@ TEMPLATE = [
     "True", "1e400", "'\\ud800'", "'\\ue000'", "range(9)", "(1, 2)", "==", "not", "and", "`$x$`",
     "\\", "```", "notation()", "sources()", "errata()", "ref('a')", "table('a')", "loop", "self",
     "<% for x in ['a'] %>", "<% endfor %>", "<% if show %>", "<% endif %>", "<< show >>",
+    "{{ show('a') }}", "<<<<<<< HEAD", "<% autoescape true %>", "*", "**", "12", "none", "true",
+    "<% raw %>", "<% endraw %>", "show('a', unit=", "['a', 'b']", "<% set x = 'a' %>", "x ~ x",
+    "<< x >>", "\t", "\r",
 ]  # fmt: skip
 
 
@@ -99,11 +103,18 @@ def _book() -> Chapter:
     return chapter
 
 
-@given(words(TEMPLATE, 14))
-def test_templates(text: str) -> None:
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    place = tmp_path_factory.mktemp("chapters")
+    (place / "06-mesh").mkdir()
+    return Shelf(place)
+
+
+@given(text=words(TEMPLATE, 14))
+def test_templates(shelf: Shelf, text: str) -> None:
     try:
         with guarded():
-            ledger = Ledger(_book(), "chapter.md.j2")
+            ledger = Ledger(_book(), "chapter.md.j2", shelf)
             prose = Prose(ledger)
             source = source_of(text.encode("utf-8", "surrogatepass"), "chapter.md.j2")
             printed = rendered(compiled(source, "chapter.md.j2", prose.names()), "chapter.md.j2")

@@ -115,8 +115,8 @@ def _said(value: object) -> str:
 
 
 def source_of(data: bytes, path: str) -> str:
-    """The text of a template; raises BookError where it is no UTF-8 or has characters that cannot be
-    printed or merge markers."""
+    """The text of a template; raises BookError where it is no UTF-8, or has merge markers or
+    characters that cannot be printed."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

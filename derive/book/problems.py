@@ -180,10 +180,10 @@ def _by_line(new: Rendered) -> dict[int, Line]:
 
 
 def _thing(new: Rendered, wholes: Sequence[Span], row: int, how: str) -> str:
-    """What a line is part of: "condition 6.3", "table chips row 7"; "text" where of none."""
+    """What a line is part of: "condition 6.3", "table chips row 7"; or "prose"."""
     at = bisect_left(wholes, new.starts[row + 1], key=lambda span: span.start) - 1
     if at < 0 or wholes[at].end <= new.starts[row]:
-        return "text"
+        return "prose"
     mark, below = wholes[at].mark, row - new.row(wholes[at].start) - 1
     words = [mark.kind] * (mark.kind != "block") + [" ".join(mark.place) or mark.name]
     if mark.kind == "table" and how != "left over":

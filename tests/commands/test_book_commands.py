@@ -27,7 +27,10 @@ chapter.given("batch", number(4096, token), cite=["SB5"])
 TEMPLATE = """<< show("alpha-v5p") >> << claim("twice", "about 5,100") >> << derived >>
 << require("more", "more") >> << given("batch", "4,096 tokens") >>
 """
-FIELDS = ["chapter", "name", "value", "unit", "printed", "kind", "holds", "formula", "inputs"]
+FIELDS = [
+    "chapter", "name", "value", "unit", "printed", "kind", "holds", "formula", "inputs", "file",
+    "line",
+]  # fmt: skip
 INPUT = {"symbol", "value", "unit", "of", "basis", "source", "status"}
 
 
@@ -91,7 +94,7 @@ def test_the_tree_of_a_figure(book: Path, run: Any) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "06.twice  claim  'about 5,100'  by rule round  holds"
-    assert "alpha * 2 = 5,100 FLOP per byte" in lines[1]
+    assert "alpha * 2 = 5,100 FLOP per byte" in lines[2]
     assert any(line.startswith("│  ├─ C = 459 TFLOP/s") for line in lines)
     assert lines[-1].startswith("[SB2] How to Scale Your Model, chapter 2")
 

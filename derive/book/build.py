@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import TypeVar
 from derive.book import drawing, files, folders, template
 from derive.book.chapter import Chapter
 from derive.book.figures import Figure
-from derive.book.folders import FIGURES, OUTPUT, TEMPLATE, Folder, Shelf
+from derive.book.folders import DRAFT, FIGURES, OUTPUT, TEMPLATE, Folder, Shelf
 from derive.book.lint import anchors, lint
 from derive.book.marks import Rendered, parsed
 from derive.book.plots import Drawable, is_current, signature
@@ -90,18 +91,26 @@ def _unused(ledger: Ledger, folder: Folder) -> Iterator[Problem]:
 
 
 def _stray(chapter: Chapter, folder: Folder) -> Iterator[Problem]:
-    for path in sorted(folder.path.glob("*.svg")):
+    for path in sorted({*folder.path.glob("*.svg")} - {*_drafts(folder)}):
         if path.stem not in chapter.plots and signature(files.read(path)) is not None:
             shown = folder.named(path.name)
             yield Problem(shown, 0, f"is a plot that {FIGURES} does not declare; delete it")
 
 
+def _drafts(folder: Folder) -> Iterator[Path]:
+    """The files of a draft: its text, and plots that the README shows otherwise or not at all."""
+    return folder.path.glob(f"{DRAFT}.*")
+
+
 # --- all of them
 
 
-def render_all(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, Result | BookError]:
+def render_all(
+    shelf: Shelf, wanted: Iterable[str] = (), *, holes: bool = False
+) -> dict[Folder, Result | BookError]:
     """The chapters that are wanted, or all, rendered and read by the lint, links among them too; an
-    error for one that cannot be rendered."""
+    error for one that cannot be rendered. The lint reads texts with `holes` only where it is told
+    to: a figure that failed printed nothing."""
     outcomes: dict[Folder, Result | BookError] = {}
     for folder in shelf.picked(wanted):
         outcomes[folder] = _attempted(shelf, partial(render, folder, shelf))
@@ -109,7 +118,7 @@ def render_all(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, Result 
     texts = {folder.path / OUTPUT: result.rendered.text for folder, result in results.items()}
     there = cache(lambda path: anchors(texts[path] if path in texts else path.read_text("utf-8")))
     for folder, result in results.items():
-        outcomes[folder] = _attempted(shelf, partial(_read, result, texts, there))
+        outcomes[folder] = _attempted(shelf, partial(_read, result, texts, there, holes))
     return outcomes
 
 
@@ -124,7 +133,7 @@ def _attempted(shelf: Shelf, step: Callable[[], Outcome]) -> Outcome | BookError
 
 
 def _read(
-    result: Result, texts: Mapping[Path, str], there: Callable[[Path], frozenset[str]]
+    result: Result, texts: Mapping[Path, str], there: Callable[[Path], frozenset[str]], holes: bool
 ) -> Result:
     """The result with what the lint says of it."""
     folder, problems = result.folder, list(result.problems)
@@ -141,9 +150,8 @@ def _read(
         hint = f"; did you mean #{close[0]}?" if close else ""
         return f"no anchor {quoted('#' + fragment)} in {path}{hint}"
 
-    # A function that failed printed nothing; what the lint would say of the hole is no help.
     mine = folder.named(TEMPLATE)
-    if all(problem.is_drift or problem.path != mine for problem in problems):
+    if holes or all(problem.is_drift or problem.path != mine for problem in problems):
         try:
             mistakes = lint(result.rendered, result.chapter.names, unresolved)
         except DeriveError as error:
@@ -156,8 +164,8 @@ def _read(
 def build(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, tuple[str, ...]]:
     """Render the chapters, then write what differs; for each the names of the files written.
 
-    Raises BookError with every problem of every chapter before anything is written, and where a
-    file cannot be written; in both cases all files are as they were.
+    Their drafts are removed. Raises BookError with every problem of every chapter before anything is
+    written, and where a file cannot be written; in both cases all files are as they were.
     """
     outcomes = render_all(shelf, wanted)
     if problems := [problem for outcome in outcomes.values() for problem in outcome.problems]:
@@ -168,6 +176,9 @@ def build(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, tuple[str, .
     except OSError as error:
         text = f"{error.strerror or error}; nothing was changed"
         raise BookError(Problem(shelf.named(error), 0, text)) from None
+    for draft in (path for folder in outputs for path in _drafts(folder)):
+        with contextlib.suppress(OSError):
+            draft.unlink()
     return {f: tuple(p.name for p in group if p in written) for f, group in outputs.items()}
 
 

@@ -62,9 +62,10 @@ class Picture:
 class Chapter:
     """Everything a chapter's template may print, in the order of declaration.
 
-    `names` are those whose digits are no figures: LLaMA-3-70B, v5p, 1F1B. `files` are TOML files of
-    facts and sources of the chapter's own, by their paths from figures.py. All methods raise
-    DeriveError for a name that is malformed or taken, and for a value that cannot be used.
+    `names` are more whose digits are no figures: ZeRO-3, 1F1B; what the catalogue calls its chips,
+    models and precisions, "TPU v5p" or "fp8", are such names already, in any case. `files` are TOML
+    files of facts and sources of the chapter's own, by their paths from figures.py. All methods
+    raise DeriveError for a name that is malformed or taken, and for a value that cannot be used.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Chapter:
         if profile not in self.catalogue.profiles:
             raise unknown("profile", profile, self.catalogue.profiles)
         self.number, self.title, self.profile = number, checked(title), profile
-        self.names = _names(names)
+        self.names = (*_names(names), *self.catalogue.names)
         self.chips: list[facts.Chip] = []
         self.models: list[facts.Model] = []
         self.figures: dict[str, Figure] = {}

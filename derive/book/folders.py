@@ -23,6 +23,7 @@ from derive.notation.errors import DeriveError, UnknownName, quoted
 from derive.notation.quantity import Quantity
 
 TEMPLATE, FIGURES, OUTPUT = "chapter.md.j2", "figures.py", "README.md"
+DRAFT = "DRAFT"  # what the name of a draft's file begins with, before a dot
 SCRIPT = "build.py"
 Answer: TypeAlias = Callable[[str, Catalogue], Quantity]  # to a question as it is typed
 _CHAPTER = re.compile(r"[0-9]{2}-[^/]+")
@@ -61,9 +62,14 @@ class Shelf:
     @property
     def command(self) -> str:
         """What is typed to build: the script beside the chapters, where there is one."""
-        if (self.place.parent / SCRIPT).is_file():
+        if self.has_script:
             return f"python {SCRIPT}"
         return f"derive build --chapters {called(self.place)}"
+
+    @property
+    def has_script(self) -> bool:
+        """Whether a script beside the chapters builds them."""
+        return (self.place.parent / SCRIPT).is_file()
 
     def picked(self, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
         """All chapters, or those wanted by number, by folder name or by the path of a file in the

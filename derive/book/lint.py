@@ -121,7 +121,7 @@ def _names(names: tuple[str, ...]) -> re.Pattern[str] | None:
     if not longest:
         return None
     joined = "|".join(r"\s+".join(map(re.escape, name.split())) for name in longest)
-    return re.compile(rf"(?<![^\W_])(?:{joined})(?![^\W_])")
+    return re.compile(rf"(?<![^\W_])(?:{joined})(?![^\W_])", re.IGNORECASE)
 
 
 def _flat(children: Sequence[Any]) -> str:

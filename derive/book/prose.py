@@ -26,6 +26,7 @@ from derive.notation.errors import DeriveError, quoted, unknown, written
 _Item = TypeVar("_Item")
 DERIVED = "<sup>derived</sup>"
 LATE = "\ue004"
+HOLE = "hole"  # the kind of mark of what could not be printed; its name says why
 _CALLS = {"shown": "show", "claim": "claim", "require": "require", "given": "given"}
 
 
@@ -102,12 +103,9 @@ class Prose:
 
     def names(self) -> dict[str, Any]:
         """Every name with its function, each adding the line and catching its mistakes."""
-        functions: tuple[Callable[..., str], ...] = (
-            self.show, self.claim, self.require, self.given, self.condition, self.ref,
-            self.derivation, self.table, self.plot, self.cite, self.formula,
-            self.overrides, self.errata, self.sources, self.notation,
-        )  # fmt: skip
-        names: dict[str, Any] = {f.__name__: self._located(f) for f in functions}
+        names: dict[str, Any] = {
+            f.__name__: self._located(getattr(self, f.__name__)) for f in FUNCTIONS
+        }
         names["derived"] = self.ledger.mark("derived", "derived", DERIVED, 0)
         return names
 
@@ -149,7 +147,7 @@ class Prose:
                 return from_line(line) + function(*bound.args, **bound.kwargs, line=line)
             except DeriveError as error:
                 self.ledger.problems.append(Problem(self.ledger.path, line, str(error)))
-                return ""
+                return self.ledger.mark(HOLE, str(error), "", line)
 
         call.__name__ = function.__name__
         return call
@@ -306,6 +304,14 @@ class Prose:
             raise DeriveError(f"{name}() is printed twice")
         self.ledger.used.add(("block", name))
         return self.ledger.mark("block", name, text, line)
+
+
+# What a template can call.
+FUNCTIONS: tuple[Callable[..., str], ...] = (
+    Prose.show, Prose.claim, Prose.require, Prose.given, Prose.condition, Prose.ref,
+    Prose.derivation, Prose.table, Prose.plot, Prose.formula, Prose.cite,
+    Prose.notation, Prose.sources, Prose.overrides, Prose.errata,
+)  # fmt: skip
 
 
 def _late(name: str) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from derive.book.build import Checked, build, check
+from derive.book.draft import draft
 from derive.book.files import terminated_as_interrupted
-from derive.book.folders import TEMPLATE, Shelf
+from derive.book.folders import TEMPLATE, Folder, Shelf
 from derive.book.problems import BookError
-from derive.commands import output
+from derive.commands import guide, output
 from derive.commands.formats import Document, row, told
 from derive.commands.inputs import path_of
 from derive.commands.parser import FORMATS
+from derive.commands.watch import watch
 from derive.facts import Catalogue
 from derive.notation.errors import DeriveError, quoted
+from derive.notation.printed import counted
 from derive.notation.quantity import Quantity
 
 DONE, DRIFT, ERROR = 0, 1, 2
@@ -31,12 +36,21 @@ def run(options: Namespace) -> tuple[Any, str, int]:
     form = options.format or FORMATS[0]
     if form == "junit" and not options.check:
         raise DeriveError("--format junit: of a check; add --check, or take another format")
+    if options.watch and (options.check or options.format):
+        raise DeriveError("--watch: builds or drafts, told in text; leave out --check and --format")
+    if options.draft and form == "github":
+        raise DeriveError("--format github: of a build or a check; leave out --draft")
     shelf = shelf_of(options)
     try:
         with terminated_as_interrupted():
             if options.check:
                 return _check(shelf, options.chapter, form)
+            if options.watch:
+                return _watch(shelf, options)
+            if options.draft:
+                return _draft(shelf, options.chapter)
             written = build(shelf, options.chapter)
+            page = guide.written(shelf.place) if not options.chapter else ()
     except BookError as error:
         if form == FORMATS[0]:
             output.complain(str(error))
@@ -44,17 +58,57 @@ def run(options: Namespace) -> tuple[Any, str, int]:
         return {"errors": rows}, told(form, [Document(shelf.place.name, error.problems)]), ERROR
     except KeyboardInterrupt:
         raise DeriveError("interrupted; no file is half written") from None
-    lines = [
-        f"{folder.path.name}: {'wrote ' + ', '.join(names) if names else 'unchanged'}"
-        for folder, names in written.items()
-        if form == FORMATS[0]
-    ]
-    return {f.shown: list(names) for f, names in written.items()}, "\n".join(lines), DONE
+    lines = [*map(_line, written, written.values()), *(f"wrote {path.name}" for path in page)]
+    data = {f.shown: list(names) for f, names in written.items()}
+    return data, "\n".join(lines) if form == FORMATS[0] else "", DONE
+
+
+def _line(folder: Folder, names: Sequence[str]) -> str:
+    return f"{folder.path.name}: {'wrote ' + ', '.join(names) if names else 'unchanged'}"
+
+
+def _draft(shelf: Shelf, wanted: Sequence[str]) -> tuple[Any, str, int]:
+    """Every draft is written that can be; for the others, what stopped them is an error."""
+    drafts = draft(shelf, wanted)
+    for one in drafts:
+        if not one.rendered:
+            output.complain("\n".join(one.lines()))
+    data = {
+        one.folder.shown: {
+            "rendered": one.rendered,
+            "missing": [row(problem) for problem in one.missing],
+        }
+        for one in drafts
+    }
+    lines = [line for one in drafts if one.rendered for line in one.lines()]
+    return data, "\n".join(lines), DONE if all(one.rendered for one in drafts) else ERROR
+
+
+def _watch(shelf: Shelf, options: Namespace) -> tuple[None, str, int]:
+    """Until Ctrl-C; each attempt reads everything anew."""
+
+    def picked() -> list[str]:
+        return [folder.path.name for folder in shelf_of(options).picked(options.chapter)]
+
+    def attempt(name: str) -> Iterator[str]:
+        fresh = shelf_of(options)
+        if options.draft:
+            return chain.from_iterable(one.lines() for one in draft(fresh, [name]))
+        try:
+            return iter([_line(*one) for one in build(fresh, [name]).items()])
+        except BookError as error:
+            told = f"{name}: {counted(len(error.problems), 'problem')}, nothing is written"
+            return iter([told, *(f"  {problem}" for problem in error.problems)])
+
+    again = [sys.executable, "-m", "derive", "build", "--chapters", str(shelf.place)]
+    output.write(f"watching {', '.join(picked())} (Ctrl-C ends it)")
+    watch(shelf.place, picked, attempt, [*again, *["--draft"] * options.draft])
+    return None, "watched no longer", DONE
 
 
 def _check(shelf: Shelf, wanted: Sequence[str], form: str) -> tuple[Any, str, int]:
     """Every chapter is checked; the command that repairs waits for the errors."""
-    chapters = check(shelf, wanted)
+    chapters = [*check(shelf, wanted), *(() if wanted else guide.checked(shelf.place))]
     states = {chapter.state for chapter in chapters}
     code = ERROR if "broken" in states else DRIFT if "drifted" in states else DONE
     repair = _repair(shelf, chapters, wanted)
@@ -67,7 +121,7 @@ def _check(shelf: Shelf, wanted: Sequence[str], form: str) -> tuple[Any, str, in
         "clean": code == DONE,
         "chapters": [
             {
-                "chapter": chapter.folder.number,
+                "chapter": chapter.folder.number or None,
                 "folder": chapter.folder.shown,
                 "state": chapter.state,
                 "drifts": [row(problem, drift=True) for problem in chapter.drifts],
@@ -101,6 +155,7 @@ def _repair(shelf: Shelf, chapters: Sequence[Checked], wanted: Sequence[str]) ->
     if not stale:
         return ""
     numbers = [c.folder.number for c in stale] if len(stale) < len(chapters) or wanted else []
+    numbers = numbers if all(numbers) else []  # the page for authors has none
     templates = [
         path
         for c in stale

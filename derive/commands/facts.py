@@ -1,5 +1,5 @@
-"""`derive facts`: the catalogue, and the readings of one chip or model with their sources; and
-`derive symbols`: the vocabulary."""
+"""`derive facts`: the catalogue, and the readings of one chip or model with their sources; `derive
+sources`: what can be cited; and `derive symbols`: the vocabulary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from derive.commands.inputs import catalogue_of
-from derive.facts import Catalogue, Chip, Model, Reading, chip, model
+from derive.facts import Catalogue, Chip, Model, Reading, chip, model, source
 from derive.facts.fact import ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
@@ -44,6 +44,20 @@ def described(one: Chip | Model, catalogue: Catalogue) -> tuple[dict[str, Any], 
             data["sources"][key] = {name: getattr(known, name) for name in told}
             lines.append(str(known))
     return data, lines
+
+
+def sources(options: Namespace) -> tuple[dict[str, Any], str]:
+    """The documents that can be cited, by key, or the one that was named, as data and as text."""
+    catalogue = catalogue_of(options)
+    known = catalogue.sources
+    if options.key is not None:
+        known = {options.key: source(options.key, catalogue)}
+    told = ("title", "publisher", "kind", "dated", "address")
+    data = {key: {name: getattr(one, name) for name in told} for key, one in known.items()}
+    if options.key is not None:
+        return data, str(known[options.key])
+    wide = max(map(len, known))
+    return data, "\n".join(f"{key:<{wide}}  {one.title}" for key, one in known.items())
 
 
 def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from derive.facts import checks, derived, tables
 from derive.facts.checks import Place, other, typed
-from derive.facts.fact import Profile, Source, choose
+from derive.facts.fact import CHIP_FACTS, Profile, Source, choose
 from derive.facts.owners import Chip, Model
 from derive.notation.errors import DeriveError, FactError, quoted, unknown
 from derive.notation.quantity import Quantity
@@ -42,6 +42,16 @@ class Catalogue:
     chips: Mapping[str, Chip] = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What chips, models and precisions are called: names, aliases and titles, with and without
+        what stands in brackets after them."""
+        titles = [one.title for one in self.chips.values()]
+        titles += [one.title for one in self.models.values()]
+        titles += [title.partition(" (")[0] for title in titles]
+        called = [*_spellings(self.chips.values()), *_spellings(self.models.values())]
+        return (*called, *titles, *(key.name for key in CHIP_FACTS.values() if key.precision))
 
     def chip(self, name: str) -> Chip:
         """The chip of that name or alias, under no profile; raises UnknownName, offering names and

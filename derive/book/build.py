@@ -164,8 +164,8 @@ def _read(
 def build(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, tuple[str, ...]]:
     """Render the chapters, then write what differs; for each the names of the files written.
 
-    Their drafts are removed. Raises BookError with every problem of every chapter before anything is
-    written, and where a file cannot be written; in both cases all files are as they were.
+    Drafts of them are removed. Raises BookError with every problem of every chapter before anything
+    is written, and where a file cannot be written; in both cases all files are as they were.
     """
     outcomes = render_all(shelf, wanted)
     if problems := [problem for outcome in outcomes.values() for problem in outcome.problems]:

@@ -16,7 +16,6 @@ from derive.book.prose import HOLE
 from derive.notation.printed import counted
 
 TEXT = f"{DRAFT}.md"
-WORDED = ("claim", "require", "given")  # figures in words that can be untrue
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def _text(result: Result, plots: Iterable[str]) -> str:
         mark, told = span.mark, ""
         if mark.kind == HOLE:
             told = f"missing: {mark.name}"
-        elif mark.kind in WORDED and (mark.name, mark.line) in untrue:
+        elif not mark.holds:
             told = f"untrue, derived: {untrue[mark.name, mark.line]}"
         if told:
             parts += [text[cursor : span.end], " " * (span.end > span.start), _marked(told)]

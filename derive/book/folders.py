@@ -62,14 +62,9 @@ class Shelf:
     @property
     def command(self) -> str:
         """What is typed to build: the script beside the chapters, where there is one."""
-        if self.has_script:
+        if has_script(self.place):
             return f"python {SCRIPT}"
         return f"derive build --chapters {called(self.place)}"
-
-    @property
-    def has_script(self) -> bool:
-        """Whether a script beside the chapters builds them."""
-        return (self.place.parent / SCRIPT).is_file()
 
     def picked(self, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
         """All chapters, or those wanted by number, by folder name or by the path of a file in the
@@ -111,6 +106,11 @@ class Shelf:
         with contextlib.suppress(ValueError):
             return f"{called(self.place)}/{path.relative_to(self.place).as_posix()}"
         return path.as_posix()
+
+
+def has_script(place: Path) -> bool:
+    """Whether a script beside the folder of chapters builds them."""
+    return (place.parent / SCRIPT).is_file()
 
 
 def folders(place: Path) -> tuple[Folder, ...]:

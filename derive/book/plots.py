@@ -78,7 +78,7 @@ class Plot(Labelled):
         title: Cell,
         x: Cell,
         y: Cell,
-        series: Iterable[tuple[Cell, Iterable[float], Iterable[float]]],
+        series: Iterable[tuple[Cell, Iterable[object], Iterable[object]]],
         *,
         vertical: Iterable[tuple[Cell, object]] = (),
         horizontal: Iterable[tuple[Cell, object]] = (),
@@ -197,7 +197,7 @@ def _seen(values: Iterable[float], wholes: Iterable[float]) -> bool:
 
 
 def _series(
-    title: str, given: Cell, xs: Iterable[float], ys: Iterable[float], log_x: bool, log_y: bool
+    title: str, given: Cell, xs: Iterable[object], ys: Iterable[object], log_x: bool, log_y: bool
 ) -> Series:
     label = _drawn(given)
     where = f"plot {quoted(title)}, series {quoted(label)}"

@@ -44,7 +44,7 @@ _LARGEST, _PASSES, _DEEPEST = 2_000_000, 10_000, 10
 # marks, and what no reader sees or what ends a line for some programs alone
 _UNSEEN = re.compile(f"[{PRIVATE.pattern[1:-1]}\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _MERGE = re.compile("^(?:<{7}|>{7}) .*", re.MULTILINE)
-_AS_TEXT = "<< that is text is written << '<<' >>, or stands between <% raw %> and <% endraw %>"
+AS_TEXT = "<< that is text is written << '<<' >>, or stands between <% raw %> and <% endraw %>"
 
 
 class _LineNumbers(Extension):
@@ -164,7 +164,7 @@ def compiled(source: str, path: str, names: Mapping[str, Any]) -> Template:
         line = error.lineno
         opening = "\n".join(source.split("\n")[:line]).rpartition("<<")
         if opening[1] and ">>" not in opening[2] and not _called(opening[2], names):
-            line, text = _line(opening[0], len(opening[0])), f"{text}; a {_AS_TEXT}"
+            line, text = _line(opening[0], len(opening[0])), f"{text}; a {AS_TEXT}"
         raise BookError(Problem(path, line, text)) from None
     except RecursionError:
         raise BookError(Problem(path, 0, "the template is nested too deeply")) from None
@@ -198,7 +198,7 @@ def _check(tree: nodes.Template, path: str, names: Mapping[str, Any]) -> None:
     printed = {id(child) for n in every if isinstance(n, nodes.Output) for child in n.nodes}
     problems = [Problem(path, line, "loops and choices nested too deeply") for line in _deep(tree)]
     for node in every:
-        text, hint = "", f"; a {_AS_TEXT}" if id(node) in printed else ""
+        text, hint = "", f"; a {AS_TEXT}" if id(node) in printed else ""
         if said := _refused(node):
             text = f"a template may not use {said}"
             text += hint if isinstance(node, nodes.Const) and type(node.value) is not str else ""

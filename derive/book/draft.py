@@ -64,7 +64,9 @@ def _text(result: Result, plots: Iterable[str]) -> str:
         elif not mark.holds:
             told = f"untrue, derived: {untrue[mark.name, mark.line]}"
         if told:
-            parts += [text[cursor : span.end], " " * (span.end > span.start), _marked(told)]
+            alone = "\n" * (span.end > len(text))  # a text ends with one newline, whatever failed
+            gap = " " if span.end > span.start else alone
+            parts += [text[cursor : span.end], gap, _marked(told)]
             cursor = span.end
     shown = "".join([*parts, text[cursor:]])
     for name in plots:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,6 +17,14 @@ def seconds(command: list[str]) -> float:
     start = time.perf_counter()
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return time.perf_counter() - start
+
+
+def computed(command: list[str]) -> float:
+    """The CPU time of one run; raises CalledProcessError where it fails."""
+    start = getrusage(RUSAGE_CHILDREN)
+    seconds(command)
+    end = getrusage(RUSAGE_CHILDREN)
+    return end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
 
 
 def paired(ours: list[str], theirs: list[str], rounds: int = 9) -> tuple[float, float]:

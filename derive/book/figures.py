@@ -44,9 +44,10 @@ def quantity_of(value: object, name: str = "") -> Quantity:
         return number(value, name=name)
     if isinstance(value, HasQuantity) and isinstance(value.quantity, Quantity):
         return value.quantity
+    hint = "; .on(...) gives its number" if hasattr(value, "on") else ""
     raise DeriveError(
         f"{name}: expected a quantity, an answer or an exact number, "
-        f"found the {type(value).__name__} {quoted(value)}"
+        f"found the {type(value).__name__} {quoted(value)}{hint}"
     )
 
 

@@ -19,13 +19,14 @@ from typing import TypeAlias
 from derive.book.chapter import PACKAGE, Chapter
 from derive.book.problems import BookError, Problem
 from derive.facts import Catalogue
-from derive.notation.errors import DeriveError, UnknownName, quoted
+from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
 from derive.notation.quantity import Quantity
 
 TEMPLATE, FIGURES, OUTPUT = "chapter.md.j2", "figures.py", "README.md"
 DRAFT = "DRAFT"  # what the name of a draft's file begins with, before a dot
 SCRIPT = "build.py"
 Answer: TypeAlias = Callable[[str, Catalogue], Quantity]  # to a question as it is typed
+_MISSING = re.compile(r"cannot import name '(\w+)' from '([\w.]+)' .*")  # as Python says it
 _CHAPTER = re.compile(r"[0-9]{2}-[^/]+")
 
 
@@ -223,6 +224,10 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
         unfinished = getattr(error, "name", "") == package or getattr(error, "obj", 0) is module
         if "circular import" in text or unfinished:
             text = "circular import: no such name is declared before the import that leads here"
+        elif missing := _MISSING.fullmatch(text):
+            wanted, whose = missing.groups()
+            known = vars(sys.modules[whose]).get("__all__") or dir(sys.modules[whose])
+            text = str(unknown(f"name of {whose}", wanted, known))
         elif not isinstance(error, DeriveError):
             text = " ".join(f"{type(error).__name__}: {text}".split())
         raise BookError(Problem(f"{folder}/{file}", line, text)) from None

@@ -126,3 +126,18 @@ def test_a_circular_import_is_one_line(book, files, place):
 def test_what_figures_print_does_not_disturb_the_output(book):
     book.write("# A\n", "print('looking at', 1)\n")
     assert book.run() == (0, "06-mesh: wrote README.md\n", "looking at 1\n")
+
+
+@pytest.mark.parametrize(
+    ("figures", "told"),
+    [
+        ("from derive import fsdpp", "unknown name of derive 'fsdpp'; did you mean fsdp"),
+        ("from derive.book import Plots", "unknown name of derive.book 'Plots'; did you mean Plot"),
+        ("t = threshold(strategies.fsdp, v.B / v.X)\nchapter.claim('t', t)", ".on(...) gives its"),
+    ],
+)
+def test_what_an_author_mistypes_is_told_with_the_way_out(book, figures, told):
+    error = book.refused("Prose.\n", figures)
+    assert (
+        told in error and "chapters/06-mesh/figures.py:" in error and "derive/__init__" not in error
+    )

@@ -213,3 +213,22 @@ def test_all_mistakes_are_told_at_once_in_order(book):
     error = book.refused('a 3\n\nb 4\n\n<< show("x") >>\n' + USED, FIGURES)
     lines = [line.split(":")[1] for line in error.splitlines()]
     assert lines == ["1", "3", "5"]
+
+
+def test_what_the_catalogue_calls_its_own_is_a_name(book):
+    good = "A TPU v5p, an H100 and Ironwood (TPU7x) run Llama 3.1 405B or LLaMA-3-70B in FP8.\n"
+    assert good in book.built(good)
+    for typed, number in (("TPU v5q", "v5q"), ("Llama 3.1 406B", "3.1"), ("an H1000", "H1000")):
+        assert f"the number '{number}' is typed" in book.refused(f"It is {typed}.\n")
+
+
+def test_the_catalogue_of_a_chapter_has_its_own_names(book):
+    figures = 'chapter = Chapter("06", "A", files="facts.toml")\n'
+    folder = book.write("On the X100 it runs.\n", declared=figures)
+    (folder / "facts.toml").write_text(
+        '[sources.s]\ntitle = "S"\npublisher = "us"\nkind = "own"\ndated = "2026"\n'
+        'read = 2026-01-01\n[chips.x-100]\ntitle = "X100"\n[chips.x-100.facts]\nbf16 = [{ '
+        'value = 1e15, unit = "FLOP/second", source = "s", status = "measured", where = "w", '
+        'basis = "dense peak per chip" }]\n'
+    )
+    assert book.run() == (0, "06-mesh: wrote README.md\n", "")

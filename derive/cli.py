@@ -40,6 +40,8 @@ def script(arguments: Sequence[str] | None = None) -> int:
         told = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
         output.complain(f"derive: a fault of derive's own: {told}: {written(error)}")
         return 2
+    finally:
+        gc.freeze()  # what is left goes with the process, unsearched
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -29,7 +29,7 @@ _AFTER: dict[str, Hedge] = {
     "at most": "<=", "or less": "<=", "or fewer": "<=", "at least": ">=", "or more": ">=",
     "exactly": "=", "precisely": "=",
 }  # fmt: skip
-_HEDGE = re.compile(
+HEDGE = re.compile(
     rf"(?:({'|'.join(h for h in _HEDGES if h.isascii() and h != '~')})\b|([~≈])) *", re.IGNORECASE
 )
 _TRAILING = re.compile(rf",? ({'|'.join(_AFTER)})$", re.IGNORECASE)
@@ -56,10 +56,10 @@ _PARTS = {
     "eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "sixteenth": 16,
     "twentieth": 20, "hundredth": 100, "thousandth": 1000,
 }  # fmt: skip
-_PLACES = {"first": 1, "second": 2} | {
+PLACES = {"first": 1, "second": 2} | {
     word: n for word, n in _PARTS.items() if word[-2:] in ("rd", "th")
 }
-_WORDS = {*_ONES, *_TENS, *_GROUPS, "hundred", *_COUNTS, *_PARTS, *(f"{p}s" for p in _PARTS)}
+WORDS = {*_ONES, *_TENS, *_GROUPS, "hundred", *_COUNTS, *_PARTS, *(f"{p}s" for p in _PARTS)}
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def literal(text: str) -> Literal:
 def unhedged(text: str) -> tuple[str, frozenset[Hedge]]:
     """`text` without the hedges before and after its number, and what they say."""
     core, said = " ".join(text.split()), set[Hedge | None]()
-    while (hedge := _HEDGE.match(core)) is not None:
+    while (hedge := HEDGE.match(core)) is not None:
         said.add(_HEDGES[hedge[0].strip().lower()])
         core = core[hedge.end() :]
     while (hedge := _TRAILING.search(core)) is not None:
@@ -115,7 +115,7 @@ def unhedged(text: str) -> tuple[str, frozenset[Hedge]]:
 def _rest(text: str, rest: str) -> str:
     """What follows a number; refused unless it is mere words: no second number hides in it."""
     words = re.split(r"[ -]", rest.lower())
-    if not _REST.fullmatch(rest) or _WORDS.intersection(words):
+    if not _REST.fullmatch(rest) or WORDS.intersection(words):
         raise DeriveError(f"cannot read {quoted(rest.strip())} in the literal {quoted(text)}")
     return rest.strip()
 
@@ -187,13 +187,13 @@ def _in_words(text: str, core: str) -> Literal | None:
     part = "half" if part == "halve" else part
     if part in _PARTS and (used or article or part == words[0]):
         rest = _rest(text, " ".join(words[used + 1 :]))
-        place = _PLACES.get(part) if not used else None
+        place = PLACES.get(part) if not used else None
         value, none = Fraction(count if used else 1, _PARTS[part]), Fraction(0)
         return Literal(text, value, none, none, "fraction", _before(core, rest), place, rest)
     if not used:
         if words[0] not in ("first", "second"):
             return None
-        rest, place, one = _rest(text, " ".join(words[1:])), _PLACES[words[0]], Fraction(1)
+        rest, place, one = _rest(text, " ".join(words[1:])), PLACES[words[0]], Fraction(1)
         return Literal(text, Fraction(place), one, one, "ordinal", _before(core, rest), place, rest)
     if article and words[0] not in ("hundred", "dozen", *_GROUPS):
         return None
@@ -228,7 +228,7 @@ def spelt_part(share: Fraction) -> str:
 
 def spelt_place(place: int) -> str:
     """A rank in words, or in digits where a word is missing: "first", "13th"."""
-    return {n: word for word, n in _PLACES.items()}.get(place) or ordinal(place)
+    return {n: word for word, n in PLACES.items()}.get(place) or ordinal(place)
 
 
 def _counted(words: list[str]) -> tuple[int, int]:

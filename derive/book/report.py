@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure
-from derive.book.folders import OUTPUT, TEMPLATE, Shelf
+from derive.book.folders import OUTPUT, TEMPLATE, Folder, Shelf
 from derive.book.marks import in_full
 from derive.book.problems import FIGURES, Problem
 from derive.book.tables import Cell, words
@@ -107,12 +107,7 @@ def why(shelf: Shelf, name: str) -> str:
     A number of a table is known by the words of its row and column as well: "06.chips TPU7x, Most
     chips". Raises UnknownName, offering near names, where the book has no such figure.
     """
-    number, dot, wanted = name.partition(".")
-    if not dot or not number.isdigit():
-        raise DeriveError(f"expected CHAPTER.FIGURE, such as 06.alpha-v5p, found {quoted(name)}")
-    folder, *_ = shelf.picked([number])
-    result = render(folder, shelf)
-    figure = _found(result, " ".join(wanted.split()))
+    result, figure = named(shelf, name)
     lines = [_headline(result, figure)]
     if printed := _lines(result).get(_printer(figure)):
         shown, template = (folder.named(file) for file in (OUTPUT, TEMPLATE))
@@ -120,6 +115,18 @@ def why(shelf: Shelf, name: str) -> str:
     for side in _sides(figure):
         lines += tree(side)
     return "\n".join([*lines, *cited(_sides(figure), figure.cite, result.chapter.catalogue)])
+
+
+def named(
+    shelf: Shelf, name: str, rendered: Callable[[Folder, Shelf], Result] = render
+) -> tuple[Result, Figure]:
+    """The figure of that name, and its chapter as `rendered` gives it; raises as `why`."""
+    number, dot, wanted = name.partition(".")
+    if not dot or not number.isdigit():
+        raise DeriveError(f"expected CHAPTER.FIGURE, such as 06.alpha-v5p, found {quoted(name)}")
+    folder, *_ = shelf.picked([number])
+    result = rendered(folder, shelf)
+    return result, _found(result, " ".join(wanted.split()))
 
 
 def _found(result: Result, wanted: str) -> Figure:

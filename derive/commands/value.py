@@ -54,13 +54,8 @@ def _value(options: Namespace) -> Quantity:
     return evaluated(expr, known)
 
 
-def answer(question: str, catalogue: Catalogue | None = None) -> Quantity:
-    """The number of a question as it is typed after `derive`: "ask fsdp B/X --chip tpu-v5p", "value
-    C/W --chip tpu-v5p", or "why plan.1.mfu ..." with the options of a plan.
-
-    Raises DeriveError for any other command, for options that only change how an answer is shown,
-    and where there is no one number.
-    """
+def words_of(question: str) -> list[str]:
+    """The words of a question; raises DeriveError where it is none that `answer` could take."""
     if len(question) > LONGEST:
         raise DeriveError(f"a question of {len(question)} characters, the limit is {LONGEST}")
     try:
@@ -70,6 +65,19 @@ def answer(question: str, catalogue: Catalogue | None = None) -> Quantity:
     if words[:1] not in (["ask"], ["value"], ["why"]):
         told = "expected ask ..., value ... or why plan.RANK.NAME ..."
         raise DeriveError(f"{told}, found {quoted(question)}")
+    if any(word == "--help" or word.startswith("-h") for word in words):
+        raise DeriveError("--help plays no part in one number; leave it out")
+    return words
+
+
+def answer(question: str, catalogue: Catalogue | None = None) -> Quantity:
+    """The number of a question as it is typed after `derive`: "ask fsdp B/X --chip tpu-v5p", "value
+    C/W --chip tpu-v5p", or "why plan.1.mfu ..." with the options of a plan.
+
+    Raises DeriveError for any other command, for options that only change how an answer is shown,
+    and where there is no one number.
+    """
+    words = words_of(question)
     options = parser().parse_args(words)
     options.catalogue = catalogue or shipped()
     for option in ("json", "steps", "feasible"):

@@ -44,6 +44,9 @@ TYPED = {
     ("figures", 0): "06",
     ("figures", 1): "06 07",
     ("figures", 2): "06 07 08",
+    ("audit", 0): "right.md",
+    ("audit", 1): "right.md wrong.md",
+    ("audit", 2): "wrong.md unread.md",
     ("build", 0): "06 09",
     ("build", 2): "07",
     ("build --check", 0): "06",
@@ -81,6 +84,9 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
         (folder / "chapter.md.j2").write_text(
             'It is << claim("a", "about 113") >> << derived >>.\n'
         )
+    for name, words in (("right", "2,550"), ("wrong", "2,560"), ("unread", "some")):
+        comment = "<!-- derive: value C/W --chip tpu-v5p -->"
+        (tmp_path / f"{name}.md").write_text(f"It is {words}{comment}.\n")
     monkeypatch.chdir(tmp_path)
     assert run("build", "06", "07", "08")[0] == 0
     for number, template in (("07", '<< claim("a", "about 114") >> << derived >>\n'), ("08", "<%")):

@@ -214,11 +214,13 @@ class Checked:
 
 def check(shelf: Shelf, wanted: Iterable[str] = ()) -> list[Checked]:
     """Each chapter against what is written of it. Nothing is written."""
-    checked = []
-    for folder, outcome in render_all(shelf, wanted).items():
-        one = _attempted(shelf, partial(_checked, folder, outcome))
-        checked.append(Checked(folder, one.problems) if isinstance(one, BookError) else one)
-    return checked
+    return [against_written(shelf, *each) for each in render_all(shelf, wanted).items()]
+
+
+def against_written(shelf: Shelf, folder: Folder, outcome: Result | BookError) -> Checked:
+    """A chapter as `render_all` gives it, against what is written of it."""
+    one = _attempted(shelf, partial(_checked, folder, outcome))
+    return Checked(folder, one.problems) if isinstance(one, BookError) else one
 
 
 def _checked(folder: Folder, outcome: Result | BookError) -> Checked:

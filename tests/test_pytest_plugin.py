@@ -61,7 +61,7 @@ def test_figures_are_tests(book: Path, more: tuple[str, ...]) -> None:
     code, out = ran(book, "-v", *more)
     assert code == 1
     assert "4 passed" in out and "1 failed" in out
-    assert "book.md::1:18 about 113 " in out and "book.md::2:21 about 131 tokens" in out
+    assert "book.md::1:18 about 113" in out and "book.md::2:20 about 131 tokens" in out
     wrong = "book.md:2  printed about 131 tokens  derived about 113 tokens  ask fsdp_tensor B/N"
     assert [line for line in out.splitlines() if line.startswith(wrong)]
     assert "two digits swapped" in out

@@ -27,7 +27,6 @@ from derive.commands.parser import FORMATS, as_typed, parser
 from derive.facts import Catalogue, with_files
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, plain, quoted, unknown
-from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
 from derive.notation.read import expression
 
@@ -202,12 +201,13 @@ def judged(file: str, place: Place, answer: Answer) -> Verdict:
     noun = clash(written, quantity.unit) if scale == 1 and _has_unit(place.question) else ""
     if noun:
         counts = quantity.unit.words() or "nothing, it is a pure number"
-        cause = f"counts {counts}; {quoted(place.printed)} counts {noun}"
-        derived = quantity.printed().replace(NO_BREAK, " ")
-        return Verdict(*where, ERRATUM, derived, quantity.plain, unit, cause)
+        reason = f"the question counts {counts}, {quoted(place.printed)} counts {noun}"
+        return Verdict(*where, UNSAID, None, quantity.plain, unit, reason=reason)
 
-    def true(words: str, number: Quantity, factor: Fraction = Fraction(1)) -> bool:
-        return holds(place.rule, words, fraction(number.value) / scale * factor)
+    def true(
+        words: str, number: Quantity, factor: Fraction = Fraction(1), rule: str = place.rule
+    ) -> bool:
+        return holds(rule, words, fraction(number.value) / scale * factor)
 
     try:
         if true(place.printed, quantity):

@@ -1,5 +1,5 @@
-"""The likeliest cause of a number that is wrong, found by trying what makes its words hold: one
-assumption changed, a factor, two digits swapped."""
+"""The likeliest cause of a number that is wrong, found by trying what makes its words hold:
+rounding to one side, one assumption changed, a factor, two digits swapped."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 _OF_VALUE = ("--set", "--precision", "--profile")
 _OF_PLAN = ("--assume", "--profile")
 _AXES = ("M_X", "M_Y", "M_Z")
-_FACTORS: Mapping[str, Fraction] = MappingProxyType(
-    {f"{1024}^{k} taken as 10^{3 * k}": Fraction(1000, 1024) ** k for k in (1, 2, 3, 4)}
-    | {f"10^{3 * k} taken as 1024^{k}": Fraction(1024, 1000) ** k for k in (1, 2, 3, 4)}
-    | {f"{n} times as much": Fraction(n) for n in (2, 3, 4, 8, 10, 100, 1000)}
-    | {f"1/{n} of it": Fraction(1, n) for n in (2, 3, 4, 8, 10, 100, 1000)}
-    | {f"10^{k} times as much": Fraction(10) ** k for k in (4, 6, 9, 12)}
-    | {f"10^-{k} of it": Fraction(1, 10**k) for k in (4, 6, 9, 12)}
-)
+_ROUNDED = {"floor": "rounded down", "ceil": "rounded up"}
+_BINARY = {f"1024^{k} taken as 10^{3 * k}": Fraction(1000, 1024) ** k for k in (1, 2, 3, 4)} | {
+    f"10^{3 * k} taken as 1024^{k}": Fraction(1024, 1000) ** k for k in (1, 2, 3, 4)
+}
+_TIMES = (2, 3, 4, 8, 10, 100, 1000, 10**4, 10**6, 10**9)
+_FACTORS = {f"{n:,} times as much": Fraction(n) for n in _TIMES} | {
+    f"1/{n:,} of it": Fraction(1, n) for n in _TIMES
+}
 
 
 class Holds(Protocol):
-    """Whether words are true of a number that many times."""
+    """Whether words are true of a number that many times, by another rule than the place's."""
 
-    def __call__(self, words: str, number: Quantity, factor: Fraction = ...) -> bool: ...
+    def __call__(
+        self, words: str, number: Quantity, factor: Fraction = ..., rule: str = ...
+    ) -> bool: ...
 
 
 def likeliest(
@@ -50,11 +52,17 @@ def likeliest(
 ) -> str:
     """What makes the words of a place hold, which `quantity` does not, simplest first; "" where
     nothing that was tried does."""
+    for rule, label in _ROUNDED.items():
+        with suppress(DeriveError):
+            if true(place.printed, quantity, Fraction(1), rule):
+                return f"{label}: holds by the rule {rule}"
     for label, words in _changed(place.question, quantity):
         with suppress(DeriveError):
             if true(place.printed, answer(shlex.join(words))):
                 return f"holds {label}"
-    for label, factor in _FACTORS.items():
+    # Of what is no bytes, a few per cent more are mere chance.
+    in_bytes = dict(quantity.unit.powers).get("byte") == 1
+    for label, factor in ((_BINARY if in_bytes else {}) | _FACTORS).items():
         with suppress(DeriveError):
             if true(place.printed, quantity, factor):
                 return label

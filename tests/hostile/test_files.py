@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from derive.book.marks import parsed
 from derive.book.problems import BookError
 from derive.book.prose import Ledger, Prose
 from derive.book.template import compiled, rendered, source_of
+from derive.commands.parser import FORMATS
 from derive.facts import chip, load_file, model
 from derive.notation.quantity import number
 
@@ -123,6 +125,31 @@ def test_templates(shelf: Shelf, text: str) -> None:
     except BookError as error:
         problems = list(error.problems)
     assert all(len(problem.text.splitlines()) == 1 for problem in problems), problems
+
+
+AUDITED = [
+    "<!-- derive: value C/W --chip tpu-v5p -->", "<!-- derive: ask fsdp B/X --chip tpu-v5p -->",
+    "<!-- derive exact: value C --chip h100 -->", "<!-- derive:", "derive:", "<!--", "-->", "--",
+    "`", "```", "```math", "~~~", "$", "$$", "\\[", "\\frac{1}{2}", "\\approx ", "{,}", "10^{", "|",
+    "**", "_", "<sup>", "&nbsp;", "&#0;", "](", "[^1]", "ask fsdp B/X", "value",
+    "why 06.a --chapters .", "floor", "--set F=3", "--facts /dev/zero", "--help", "-h", "'", '"',
+    "2,550", "about ", "an eighth ", "one ", "second", "5x", "5th", "GB", "tokens", "10 000",
+    "\n\n", "\n", "- ", "> ", "# ", "1. ",
+]  # fmt: skip
+
+
+@given(
+    words(AUDITED, 14, ("", " ", "\n")),
+    st.sampled_from([b"", b"", b"", b"\xff", b"\0", b"\xef\xbb\xbf", b"\r"]),
+    st.sampled_from(FORMATS),
+)
+def test_audited_texts(file: Path, text: str, stray: bytes, form: str) -> None:
+    file.write_bytes(stray + text.encode("utf-8", "surrogatepass"))
+    code, out, err = run("audit", str(file), "--bare", "--format", form)
+    assert code in (0, 1, 2) and clean(out) and clean(err)
+    assert bool(err) == (code == 2 and form == "text") and "a fault of" not in err
+    if form == "json":
+        assert json.loads(out)["clean"] == (code == 0)
 
 
 CLAIMS = [

@@ -161,10 +161,11 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 def _of_all_parameters(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
     """The time of moves of a layer's parameters, for all that a chip has."""
     ((collective, axes),) = {(move.collective, move.axes) for move in moves}
-    moved = sp.Add(*(move.array_bytes for move in moves))
-    of_layer = sp.Add(*(size for _, size in stage.layer().parameters))
-    size = v.psi * sp.cancel(moved / of_layer)
-    together = Move(collective, "parameters", axes, size, critical=False)
+    moved = sorted(moves, key=lambda move: move.tensor)
+    parameters = sorted(stage.layer().parameters, key=lambda parameter: parameter[0].name)
+    # So many bytes for each parameter, whichever matrix it is of.
+    (each,) = {move.array_bytes / n for move, (_, n) in zip(moved, parameters, strict=True)}
+    together = Move(collective, "parameters", axes, v.psi * each, critical=False)
     return sp.factor_terms(seconds((together,), network, exact))
 
 

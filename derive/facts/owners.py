@@ -179,13 +179,18 @@ class Chip(Owner):
         if precision not in self.precisions:
             known = ", ".join(self.precisions) or "none"
             raise FactError(f"{self.name} has no figure for {quoted(precision)}; known: {known}")
-        bound = {
-            fact.key.symbol: fact.quantity(reading)
-            for fact, reading in zip(self.facts, self.picked, strict=True)
-            if fact.key.symbol is not None
-            and (not fact.key.precision or fact.key.name == precision)
+        return {
+            symbol: quantity
+            for key, symbol, quantity in self._bound
+            if not key.precision or key.name == precision
         }
-        return {symbol: bound[symbol] for symbol in sorted(bound, key=rank)}
+
+    @cached_property
+    def _bound(self) -> tuple[tuple[FactKey, sp.Symbol, Quantity], ...]:
+        """What is read of each symbol, in the vocabulary's order."""
+        readings = zip(self.facts, self.picked, strict=True)
+        every = [(f.key, f.key.symbol, f.quantity(r)) for f, r in readings if f.key.symbol]
+        return tuple(sorted(every, key=lambda bound: rank(bound[1])))
 
     def _index(self, key: str) -> int:
         declared, keys = _declared(key), [fact.key for fact in self.facts]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import sympy as sp
@@ -118,6 +119,7 @@ class _Shown:
     over: int = 1
 
 
+@lru_cache(maxsize=4096, typed=True)
 def printed(value: Exact, rule: Rounding, unit: Unit | None = None) -> str:
     """`value` by `rule`, with its unit, as text.
 

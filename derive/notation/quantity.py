@@ -114,7 +114,7 @@ class Quantity:
         toward = _TOWARD[self.bound]
         if rule is None:
             return reading_rule(self.value, self.unit, toward=toward)
-        return replace(rule, toward=toward) if rule.toward == "nearest" else rule
+        return replace(rule, toward=toward) if rule.toward == "nearest" != toward else rule
 
     def printed(self, rule: Rounding | None = None) -> str:
         """The number with its unit, by a rule or as a reader takes it in; raises as `printed`."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor
 from typing import Any, Protocol, TypeVar
 
@@ -148,7 +149,10 @@ def whole(value: object, symbol: sp.Symbol, called: str, most: int) -> int:
 
 
 # What the facts say of a step.
-def facts_of(model: Model | None, chip: Chip | None, assumptions: Assumptions) -> Values:
+@lru_cache(maxsize=64)
+def facts_of(
+    model: Model | None, chip: Chip | None, assumptions: Assumptions
+) -> Mapping[sp.Symbol, Quantity]:
     """What the step model needs of a chip and a model, and the constants of the assumptions."""
     known: Values = {}
     if chip is not None:
@@ -186,19 +190,23 @@ def check_values(
 ) -> None:
     """Raise DeriveError for a degree or one of the `counts` that is no whole number, and for a
     share that is above 1."""
+    of_whole = {*counts, v.N, v.n_node, v.n_mb}
     for symbol, quantity in values.items():
-        value, called = quantity.value, glossed((symbol,))
+        value, expected = quantity.value, ""
         # A slice that an answer allows need not be whole; what is given, and its degrees, are.
-        if symbol == v.N and value < 1:
-            raise DeriveError(f"{called}: expected at least 1, found {shown(value)}")
         degree = v.meaning(symbol).role in COUNTED and symbol != v.N
-        counted = symbol in (*counts, v.N, v.n_node, v.n_mb) and quantity.status != "derived"
-        if (degree or counted) and not value.is_Integer:
-            raise DeriveError(f"{called}: expected a whole number, found {value}")
-        if symbol in SHARES and not 0 < value <= 1:
-            raise DeriveError(f"{called}: expected at most 1, found {value}")
-        if symbol == v.epsilon and not value < 1:
-            raise DeriveError(f"{called}: expected a share between 0 and 1, found {value}")
+        counted = symbol in of_whole and quantity.status != "derived"
+        if symbol == v.N and value < 1:
+            expected = "at least 1"
+        elif (degree or counted) and not value.is_Integer:
+            expected = "a whole number"
+        elif symbol in SHARES and not 0 < value <= 1:
+            expected = "at most 1"
+        elif symbol == v.epsilon and not value < 1:
+            expected = "a share between 0 and 1"
+        if expected:
+            told = shown(value) if expected == "at least 1" else value
+            raise DeriveError(f"{glossed((symbol,))}: expected {expected}, found {told}")
 
 
 def _check_torus_axes(values: Values, there: Quantity | None) -> None:

@@ -110,7 +110,7 @@ def why(shelf: Shelf, name: str) -> str:
     result, figure = named(shelf, name)
     lines = [_headline(result, figure)]
     if printed := _lines(result).get(_printer(figure)):
-        shown, template = (folder.named(file) for file in (OUTPUT, TEMPLATE))
+        shown, template = (result.folder.named(file) for file in (OUTPUT, TEMPLATE))
         lines.append(f"printed at {shown}:{printed[0]} by {template}:{printed[1]}")
     for side in _sides(figure):
         lines += tree(side)

@@ -96,6 +96,7 @@ class ChapterFile(pytest.File):
 
     def collect(self) -> Iterator[Figure]:
         from derive.book.build import Result, against_written, render_all
+        from derive.book.problems import FIGURES as FIGURE_MARKS
         from derive.notation.errors import DeriveError, plain
 
         try:
@@ -109,7 +110,7 @@ class ChapterFile(pytest.File):
         names = set()
         for span in spans:
             mark = span.mark
-            if mark.kind not in ("show", "claim", "given", "require"):
+            if mark.kind not in FIGURE_MARKS:
                 continue
             assert isinstance(outcome, Result)
             names.add(mark.name)

@@ -141,7 +141,7 @@ def test_bare_numbers() -> None:
 
 HUGE = {
     "lines": f"It is about 113 tokens{ASKS}\n" * MOST,
-    "one line": f"about 113{ASKS} " * MOST,
+    "one line": f"about 113{ASKS} " * 20_000,
     "unclosed": "<!-- derive: x " * MOST,
     "ticks": "` " * MOST + "``a" * MOST,
     "ticks of all lengths": "".join("`" * n + " " for n in range(1, 1000)),
@@ -152,7 +152,7 @@ HUGE = {
     "digits": "1" * 10**6 + ASKS,
     "words": f"{'one ' * 150}{ASKS}" * 1000,
     "commands": f"{chr(92)}text{{" * 10**5 + ASKS,
-    "too many": f"5{ASKS}" * (MOST + 9),
+    "too many": ASKS * (MOST + 9),
 }
 
 

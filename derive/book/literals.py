@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal as OneOf
 
 from derive.notation.digits import BINARY, SI, SMALL, Numeral, exact, numeral, prefix
@@ -85,6 +86,7 @@ class Literal:
     multiple: bool = False
 
 
+@lru_cache(maxsize=1024)  # the same words are tried against many numbers
 def literal(text: str) -> Literal:
     """The number in `text`, with a hedge before it and a unit or other words after it.
 

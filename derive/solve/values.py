@@ -311,7 +311,8 @@ def filled(
     left = [axis for axis in need.mesh if axis not in values]
     if v.N in values and len(left) == 1:
         defined[left[0]] = v.N / need.chips.xreplace({left[0]: sp.S.One})
-    known = {symbol: value for symbol, value in values.items() if symbol != asked}
+    known = dict(values)
+    known.pop(asked, None)
     missing: set[sp.Symbol] = set()
     used: set[sp.Symbol] = set()
     inside: set[sp.Symbol] = set()

@@ -17,11 +17,11 @@ from traceback import walk_stack, walk_tb
 from typing import Any, cast
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, nodes
-from jinja2.compiler import CodeGenerator, Frame
 from jinja2.environment import Template
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from jinja2.sandbox import SandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
 from derive.book.marks import PRIVATE, from_line
 from derive.book.problems import BookError, Problem
@@ -60,21 +60,9 @@ class _LineNumbers(Extension):
                 yield token
 
 
-class _Bounded(CodeGenerator):
-    """Has the environment count passes and join texts."""
-
-    def visit_For(self, node: nodes.For, frame: Frame) -> None:
-        node.iter = _asked("counted", [cast(nodes.Expr, node.iter)], node.lineno)
-        super().visit_For(node, frame)
-
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
-        self.visit(_asked("joined", node.nodes, node.lineno), frame)
-
-
 class _Environment(SandboxedEnvironment):
     """Prints and joins nothing but text, and counts the passes of loops."""
 
-    code_generator_class = _Bounded
     passes = 0
 
     def counted(self, items: object) -> Iterator[object]:
@@ -93,6 +81,19 @@ class _Environment(SandboxedEnvironment):
         if sum(map(len, parts)) > _LARGEST:
             raise ValueError(f"a text of more than {_LARGEST:,} characters")
         return "".join(parts)
+
+
+class _Bounded(NodeTransformer):
+    """Has the environment count passes and join texts."""
+
+    def visit_For(self, node: nodes.For) -> nodes.For:
+        node = cast(nodes.For, self.generic_visit(node))
+        node.iter = _asked("counted", [cast(nodes.Expr, node.iter)], node.lineno)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Call:
+        node = cast(nodes.Concat, self.generic_visit(node))
+        return _asked("joined", node.nodes, node.lineno)
 
 
 def _asked(name: str, arguments: list[nodes.Expr], line: int) -> nodes.Call:
@@ -157,7 +158,7 @@ def compiled(source: str, path: str, names: Mapping[str, Any]) -> Template:
     try:
         tree = environment.parse(source, path, path)
         _check(tree, path, names)
-        code = environment.compile(tree, path, path)
+        code = environment.compile(_Bounded().visit(tree), path, path)
     except TemplateSyntaxError as error:
         text = PRIVATE.sub("", error.message or "syntax error")
         line = error.lineno

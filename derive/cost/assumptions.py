@@ -255,8 +255,7 @@ def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
         except TypeError:
             told = f"corrections: expected their names, found {written(wanted)}"
             raise DeriveError(told) from None
-    plain = as_assumptions(base)
-    return replace(plain, **changes) if changes else plain  # type: ignore[arg-type]
+    return replace(as_assumptions(base), **changes)  # type: ignore[arg-type]
 
 
 def step_assumptions(text: str) -> Assumptions:

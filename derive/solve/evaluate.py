@@ -188,9 +188,8 @@ class _Page:
 
     def _share(self, rounded: sp.Expr) -> _Part:
         """What a floor or a ceiling acts on, divided once: n*(1/n) need not be 1."""
-        sides = sp.fraction(rounded)
-        above, below = map(self.part, sides)
-        if sides[1] == 1:
+        above, below = map(self.part, sp.fraction(rounded))
+        if sp.fraction(rounded)[1] == 1:
             return above
         return _Part(f"({above.text} / {below.text})", above.extent | below.extent)
 

@@ -38,7 +38,7 @@ ONE_WAY = BOTH_WAYS / 2
 hidden = v.e * v.T_r * v.b_seq * v.D
 chapter.require(
     "hop-both-ways",
-    holds=sp.cancel(BOTH_WAYS - 2 * hidden / v.tp) == 0,
+    holds=BOTH_WAYS / (2 * hidden / v.tp) == 1,
     because="the hidden states of a card once forward, their gradients once back",
 )
 # The experts are not in the model: two all-to-alls in each pass, each with the width of a token for
@@ -99,7 +99,7 @@ chapter.require(
 )
 # Over all fitting plans of the five searches: the ring against the tensor group, which does not
 # depend on the tokens or on the layers.
-OVER = sp.cancel(RING / TENSOR)
+OVER = RING / TENSOR
 chapter.formula("ring-over-tensor", sp.factor(OVER))
 
 

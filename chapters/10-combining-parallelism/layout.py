@@ -112,7 +112,7 @@ chapter.require(
 )
 
 # Principles.
-passes = sp.cancel(
+passes = (
     STEP.term("t_tp").expr * v.W_tp * v.tp / (v.tp - 1) / (2 * v.e * v.T_r * v.b_seq * v.D * v.L_p)
 )
 chapter.claim("tp-collectives", number(sp.Rational(passes), status="derived"), "exact")

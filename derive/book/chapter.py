@@ -49,14 +49,13 @@ class Picture:
     def figures(self) -> Iterator[Figure]:
         """The numbers in its labels, each as a figure: "ratio-v5p label 2"."""
         numbers = (
-            (part, words)
+            (part, label)
             for label in self.labels
-            for words in [tables.words(label)]
             for part in tables.pieces(label)
             if isinstance(part, NumberCell)
         )
-        for k, (part, words) in enumerate(numbers, 1):
-            yield part.figure(f"{self.name} label {k}", (words,))
+        for k, (part, label) in enumerate(numbers, 1):
+            yield part.figure(f"{self.name} label {k}", (tables.words(label),))
 
 
 @guarded

@@ -216,8 +216,7 @@ class Prose:
     def _named(self, kind: str, name: str, own: str, known: Mapping[str, _Item]) -> _Item:
         """What is called `own` in its chapter, and `name` here."""
         before = name.removesuffix(own)
-        here = {before + other: item for other, item in known.items()} if before else known
-        return _find(kind, name, here)
+        return _find(kind, name, {before + other: item for other, item in known.items()})
 
     # --- formulas and blocks
 

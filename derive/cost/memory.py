@@ -68,9 +68,9 @@ def recomputed_layers(assumptions: Assumptions) -> sp.Expr:
 def _least(assumptions: Assumptions, extra: sp.Expr) -> sp.Expr:
     over = v.M_states + extra - v.mu * v.M_hbm
     saves = v.a_1 - v.a_0
-    needs = [sp.ceiling((over + v.a_1 * v.L_p * v.n_fly) / (saves * v.n_fly))]
+    needs = [sp.ceiling((over + v.a_1 * v.L_p * v.n_fly) / (saves * v.n_fly), evaluate=False)]
     if "logits" in assumptions:
-        needs.append(sp.ceiling((over + v.M_logits + v.a_1 * v.L_p) / saves))
+        needs.append(sp.ceiling((over + v.M_logits + v.a_1 * v.L_p) / saves, evaluate=False))
     return sp.Max(0, *needs, evaluate=False)
 
 

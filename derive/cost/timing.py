@@ -160,11 +160,10 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 @lru_cache(maxsize=16)
 def _of_all_parameters(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
     """The time of moves of a layer's parameters, for all that a chip has."""
-    ((collective, axes),) = {(move.collective, move.axes) for move in moves}
     moved = sorted(moves, key=lambda move: move.tensor)
     parameters = sorted(stage.layer().parameters, key=lambda parameter: parameter[0].name)
-    # So many bytes for each parameter, whichever matrix it is of.
-    (each,) = {move.array_bytes / n for move, (_, n) in zip(moved, parameters, strict=True)}
+    pairs = zip(moved, parameters, strict=True)
+    ((collective, axes, each),) = {(m.collective, m.axes, m.array_bytes / n) for m, (_, n) in pairs}
     together = Move(collective, "parameters", axes, v.psi * each, critical=False)
     return sp.factor_terms(seconds((together,), network, exact))
 

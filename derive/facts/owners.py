@@ -179,11 +179,7 @@ class Chip(Owner):
         if precision not in self.precisions:
             known = ", ".join(self.precisions) or "none"
             raise FactError(f"{self.name} has no figure for {quoted(precision)}; known: {known}")
-        return {
-            symbol: quantity
-            for key, symbol, quantity in self._bound
-            if not key.precision or key.name == precision
-        }
+        return {s: q for key, s, q in self._bound if not key.precision or key.name == precision}
 
     @cached_property
     def _bound(self) -> tuple[tuple[FactKey, sp.Symbol, Quantity], ...]:

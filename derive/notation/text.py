@@ -102,12 +102,12 @@ def _logs(factors: sp.Expr) -> list[Factor]:
 def _split(
     factors: list[Factor], order: SymbolOrder
 ) -> tuple[tuple[Factor, ...], tuple[Factor, ...]]:
-    def key(factor: Factor) -> tuple[object, ...]:
-        base = factor[0]
-        kind = 1 if base.is_Symbol else 0 if base.is_Integer else 2
-        return (kind, order(base) if kind == 1 else (), "" if kind == 1 else str(base))
-
-    ordered = sorted(factors, key=key)
+    symbols = sorted((f for f in factors if f[0].is_Symbol), key=lambda factor: order(factor[0]))
+    others = [factor for factor in factors if not factor[0].is_Symbol]
+    if len(others) > 1:
+        others.sort(key=lambda factor: str(factor[0]))
+    numbers = [factor for factor in others if factor[0].is_Integer]
+    ordered = [*numbers, *symbols, *(factor for factor in others if factor not in numbers)]
     above = tuple((b, p) for b, p in ordered if p > 0)
     return above, tuple((b, -p) for b, p in ordered if p < 0)
 

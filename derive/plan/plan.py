@@ -159,20 +159,15 @@ def _tree(
     return Quantity(sp.Rational(value), unit, name, formula=text(expr), inputs=inputs)
 
 
-def before_recomputation(task: Task, degrees: Degrees) -> dict[sp.Symbol, Fraction]:
-    """The numbers of a plan down to the layers that have to be recomputed, be they too many."""
-    numbers = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
-    first = _exact(task.step)[0](EXACT, numbers)
-    return numbers | dict(zip((s for s, _ in _definitions(task.step)), first, strict=False))
-
-
 def plan_of(task: Task, degrees: Degrees) -> Plan:
     """The plan with these degrees, evaluated exactly; nothing is checked but memory."""
     step, degrees = task.step, degrees.on(task.cards)
-    numbers = before_recomputation(task, degrees)
+    numbers = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
     symbols = [symbol for symbol, _ in _definitions(step)]
+    first, rest = _exact(step)
+    numbers |= zip(symbols, map(Fraction, first(EXACT, numbers)), strict=False)
     numbers[v.L_r] = min(numbers[v.L_r], numbers[v.L_p])  # all, where not even that is enough
-    results = iter(_exact(step)[1](EXACT, numbers))
+    results = map(Fraction, rest(EXACT, numbers))
     numbers |= {symbol: next(results) for symbol in symbols if symbol not in numbers}
     parts = {term.name: next(results) for term in step.parts}
     memory = {term.name: next(results) for term in step.memory}

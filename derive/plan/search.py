@@ -29,7 +29,7 @@ from derive.notation.printed import as_text
 from derive.plan import report
 from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
 from derive.plan.nearest import CLOSEST, Near, nearest
-from derive.plan.plan import Plan, before_recomputation, in_blocks, least_memory, plan_of
+from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
 from derive.plan.task import DEGREES, Task
 from derive.solve.evaluate import BLOCK, as_float, floats
 
@@ -306,7 +306,7 @@ def blur(task: Task) -> float:
     the states and of what the layers keep, over the same; both are largest where the context group
     is, since it splits what is saved and not the parameters.
     """
-    n, counts = before_recomputation(task, Degrees(1 for _ in AXES)), task.counts
+    n, counts = plan_of(task, Degrees(1 for _ in AXES)).numbers, task.counts
     saved = n[v.a_1] - n[v.a_0]
     kept = (counts.layers + 2) * n[v.a_1] + n.get(v.M_logits, Fraction(0))
     context = min(counts.cards, max(1, counts.seq // max(1, counts.least_chunk)))

@@ -249,7 +249,7 @@ def evaluate(
             axis = np.asarray(values)
             for one in axis.flat if axis.dtype == object else ():
                 value_of(symbol, one)
-            taken = axis.dtype.kind in "iufO" and not isinstance(values, np.ma.MaskedArray)
+            taken = axis.dtype.kind in "iufO" and not hasattr(values, "filled")  # masked
             axis = axis.astype(np.float64) if taken else np.empty((0, 0))
         except (TypeError, ValueError):
             axis = np.empty((0, 0))

@@ -171,7 +171,7 @@ def _equal_at(points: Iterable[Numbers], left: sp.Expr, right: sp.Expr, where: s
 
 
 def _alike(a: sp.Expr, b: sp.Expr) -> bool:
-    return bool(abs(a - b) <= abs(b) * sp.Float(10) ** (8 - DIGITS))
+    return a == b or bool(abs(a - b) <= abs(b) * sp.Float(10) ** (8 - DIGITS))
 
 
 def _identical(left: sp.Expr, right: sp.Expr) -> bool:
@@ -239,13 +239,13 @@ class Separation:
 def _check_sides(
     trial: _Trial, point: Numbers, low: sp.Expr | None, high: sp.Expr | None, where: str
 ) -> None:
-    asked = trial.check.asked.expr
+    asked, numbers = trial.check.asked.expr, [float(point[s]) for s in trial.order]
     facing = [(x, way) for x, way in ((low, 1), (high, -1)) if x is not None]
     for margin in MARGINS:
         for bound, way in facing:
             for value in (bound * (1 - way * margin), bound * (1 + way * margin)):
                 expected = all(way * (value - x) > 0 for x, way in facing)
-                if trial.holds(point, value) is not expected:
+                if trial.holds(numbers, float(value)) is not expected:
                     side = "fails" if expected else "holds"
                     at = f"{asked} = {sp.N(value, 6)}, {_shown(point)}"
                     raise ProofError(f"{where}: does not hold: at {at}, the condition {side}")
@@ -276,12 +276,11 @@ class _Trial:
         fixed = (load for load in self.loads if not load.free_symbols & varied)
         return all(_digits(computed(load, point)) <= 1 for load in fixed)
 
-    def holds(self, point: Numbers, value: sp.Expr) -> bool:
-        """Whether some split satisfies every load at the point."""
-        known = [float(value), *(float(point[s]) for s in self.order)]
+    def holds(self, numbers: list[float], value: float) -> bool:
+        """Whether some split satisfies every load at the numbers of `order`."""
         if self.check.free is None:
-            return all(load <= 1 for load in self.compiled(*known))
-        return least(lambda x: max(self.compiled(*known, x)), *SPLITS) <= 1
+            return all(load <= 1 for load in self.compiled(value, *numbers))
+        return least(lambda x: max(self.compiled(value, *numbers, x)), *SPLITS) <= 1
 
     def reached(self, point: Numbers, value: sp.Expr) -> bool:
         """Whether some load is one at the value, as nearly as digits go; not asked of a split."""

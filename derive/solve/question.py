@@ -55,13 +55,13 @@ def question(expr: object) -> Question:
     """Read a question; raises DeriveError where it is no symbol or ratio of declared symbols."""
     if isinstance(expr, str):
         raise DeriveError(f"a question is an expression, found the text {quoted(expr)}; no quotes")
-    refusal = f"a question is a symbol or a ratio of symbols such as B/X, found {quoted(expr)}"
+    told = "a question is a symbol or a ratio of symbols such as B/X"
     if not isinstance(expr, sp.Expr) or not expr.free_symbols:
-        raise DeriveError(refusal)
+        raise DeriveError(f"{told}, found {quoted(expr)}")
     powers = expr.as_powers_dict()
     for base, power in powers.items():
         if not isinstance(base, sp.Symbol) or power not in (1, -1):
-            raise DeriveError(refusal)
+            raise DeriveError(f"{told}, found {quoted(expr)}")
         v.meaning(base)
     above = sorted((s for s, power in powers.items() if power == 1), key=v.rank)
     if len(above) != 1:

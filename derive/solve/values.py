@@ -190,23 +190,20 @@ def check_values(
 ) -> None:
     """Raise DeriveError for a degree or one of the `counts` that is no whole number, and for a
     share that is above 1."""
-    of_whole = {*counts, v.N, v.n_node, v.n_mb}
+    whole_ones = {*counts, v.N, v.n_node, v.n_mb}
     for symbol, quantity in values.items():
-        value, expected = quantity.value, ""
+        value, one = quantity.value, (symbol,)
         # A slice that an answer allows need not be whole; what is given, and its degrees, are.
-        degree = v.meaning(symbol).role in COUNTED and symbol != v.N
-        counted = symbol in of_whole and quantity.status != "derived"
         if symbol == v.N and value < 1:
-            expected = "at least 1"
-        elif (degree or counted) and not value.is_Integer:
-            expected = "a whole number"
-        elif symbol in SHARES and not 0 < value <= 1:
-            expected = "at most 1"
-        elif symbol == v.epsilon and not value < 1:
-            expected = "a share between 0 and 1"
-        if expected:
-            told = shown(value) if expected == "at least 1" else value
-            raise DeriveError(f"{glossed((symbol,))}: expected {expected}, found {told}")
+            raise DeriveError(f"{glossed(one)}: expected at least 1, found {shown(value)}")
+        degree = v.meaning(symbol).role in COUNTED and symbol != v.N
+        counted = symbol in whole_ones and quantity.status != "derived"
+        if (degree or counted) and not value.is_Integer:
+            raise DeriveError(f"{glossed(one)}: expected a whole number, found {value}")
+        if symbol in SHARES and not 0 < value <= 1:
+            raise DeriveError(f"{glossed(one)}: expected at most 1, found {value}")
+        if symbol == v.epsilon and not value < 1:
+            raise DeriveError(f"{glossed(one)}: expected a share between 0 and 1, found {value}")
 
 
 def _check_torus_axes(values: Values, there: Quantity | None) -> None:

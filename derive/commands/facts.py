@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from derive.commands.inputs import catalogue_of
-from derive.facts import Catalogue, Chip, Model, Reading, chip, model, source
+from derive.facts import Catalogue, Chip, Model, Reading, source
 from derive.facts.fact import ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
@@ -21,15 +21,12 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if options.name is None:
         return _names(catalogue)
     every: list[Chip | Model] = [*catalogue.chips.values(), *catalogue.models.values()]
-    spellings = {spelt: one.name for one in every for spelt in (one.name, *one.aliases)}
-    known_as = spellings.get(options.name.lower())
-    if known_as is None:
-        raise unknown("chip or model", options.name, spellings)
-    if known_as in catalogue.models:
-        data, lines = described(model(known_as, catalogue=catalogue), catalogue)
-    else:
-        chosen = chip(known_as, profile=options.profile, catalogue=catalogue)
-        data, lines = described(chosen, catalogue)
+    known = {spelt: one for one in every for spelt in (one.name, *one.aliases)}
+    if (named := known.get(options.name.lower())) is None:
+        raise unknown("chip or model", options.name, known)
+    if isinstance(named, Chip):
+        named = named.under(catalogue.profiles[options.profile])
+    data, lines = described(named, catalogue)
     return data, "\n".join(lines)
 
 

@@ -152,10 +152,10 @@ def parser() -> ArgumentParser:
     form = audit.add_mutually_exclusive_group()
     _chosen(form, "--format", FORMATS, "what is printed: ")
     form.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
-    figures = _command(commands, "figures", "every figure of the book", "book", "figures")
+    figures = _command(commands, "figures", "every figure of the book", "build", "figures")
     _once(figures, "--chapters", metavar="FOLDER", help="the folder of chapters")
     _json(figures)
-    why = _command(commands, "why", "the tree of one figure down to its sources", "book", "why")
+    why = _command(commands, "why", "the tree of one figure down to its sources", "build", "why")
     told = "such as 06.alpha-v5p, or plan.RANK.NAME with the options of plan: plan.1.mfu"
     why.add_argument("figure", metavar="CHAPTER.FIGURE", help=told)
     _task(why, required=False)

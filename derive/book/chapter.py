@@ -27,9 +27,7 @@ from derive.notation.tex import latex_of
 from derive.solve.derivation import Step
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
-_REQUIRED: Any = object()
 PACKAGE = "derive_chapter_"  # the modules of a chapter, by its number
-INTEGER = integer()
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Chapter:
         self,
         name: str,
         quantity: object,
-        rule: Rounding = INTEGER,
+        rule: Rounding | None = None,
         *,
         unit: str | None = None,
         cite: Iterable[str] = (),
@@ -129,6 +127,7 @@ class Chapter:
 
         `unit` are words in place of the quantity's own unit.
         """
+        rule = integer() if rule is None else rule
         if not isinstance(rule, Rounding):
             raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
         value = quantity_of(quantity, name)
@@ -151,9 +150,9 @@ class Chapter:
     def require(
         self,
         name: str,
-        left: object = _REQUIRED,
+        left: object = None,
         relation: str = "",
-        right: object = _REQUIRED,
+        right: object = None,
         *,
         holds: bool | None = None,
         because: str = "",
@@ -166,11 +165,11 @@ class Chapter:
         """
         keys = self._cited(cite)
         if holds is not None:
-            if left is not _REQUIRED or not because or not isinstance(holds, bool):
+            if left is not None or not because or not isinstance(holds, bool):
                 raise DeriveError(f"{name}: holds= takes True or False, and because= with it")
             value = None if quantity is None else quantity_of(quantity, name)
             figure = Figure(name, "require", value, stated=holds, because=because, cite=keys)
-        elif left is _REQUIRED or right is _REQUIRED:
+        elif left is None or right is None:
             raise DeriveError(f"{name}: expected left, relation, right, or holds= and because=")
         else:
             sides = compared(name, left, relation, right)

@@ -249,11 +249,16 @@ def _(function: FunctionType) -> str:
     name = function.__name__
     if _kinds()["functions"].get(name) is not function:
         return ""
-    declared = inspect.signature(function)
-    bare = [one.replace(annotation=one.empty) for one in declared.parameters.values()]
-    call = declared.replace(parameters=bare, return_annotation=declared.empty)
     lines = [FUNCTIONS[name]] if name in FUNCTIONS else []
-    return _page(f"{name}{call}", [("", "\n".join(_paragraphs(function)))], lines)
+    return _page(called(function), [("", "\n".join(_paragraphs(function)))], lines)
+
+
+def called(one: Callable[..., Any], first: int = 0) -> str:
+    """A function or a class as it is called, without types and from its argument `first`."""
+    declared = inspect.signature(one)
+    bare = [each.replace(annotation=each.empty) for each in declared.parameters.values()]
+    call = declared.replace(parameters=bare[first:], return_annotation=declared.empty)
+    return f"{one.__name__}{call}"
 
 
 def _paragraphs(function: FunctionType) -> list[str]:

@@ -20,7 +20,7 @@ from derive.book.lint import NOTHING, typed_numbers
 from derive.book.marks import checked
 from derive.book.plots import Bars, Drawable, Plot
 from derive.book.tables import Cell, NumberCell, Table
-from derive.notation.errors import DeriveError, guarded, quoted, unknown, written
+from derive.notation.errors import DeriveError, guarded, lookup, quoted, unknown, written
 from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of
@@ -81,8 +81,7 @@ class Chapter:
             raise DeriveError(f"{told}, found {written(number)}")
         listed = (files,) if isinstance(files, str) else tuple(files)
         self.catalogue = facts.with_files(None, [_folder() / file for file in listed])
-        if profile not in self.catalogue.profiles:
-            raise unknown("profile", profile, self.catalogue.profiles)
+        lookup("profile", profile, self.catalogue.profiles)
         self.number, self.title, self.profile = number, checked(title), profile
         self.names = (*_names(names), *self.catalogue.names)
         self.chips: list[facts.Chip] = []
@@ -236,9 +235,7 @@ class Chapter:
 
     def erratum(self, figure: str, printed: str, reason: str, place: str) -> None:
         """A number that a document gets wrong; raises DeriveError where it is right after all."""
-        if figure not in self.figures:
-            raise unknown("figure", figure, self.figures)
-        if _agrees(self.figures[figure], printed):
+        if _agrees(lookup("figure", figure, self.figures), printed):
             raise DeriveError(f"erratum of {figure}: {quoted(printed)} agrees with the figure")
         texts = (checked(text) for text in (printed, reason, place))
         self.errata.append(Erratum(figure, *texts))

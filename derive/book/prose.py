@@ -21,7 +21,7 @@ from derive.book.marks import Mark, checked, from_line, marked
 from derive.book.problems import Problem
 from derive.book.template import current_line
 from derive.notation import tex
-from derive.notation.errors import DeriveError, quoted, unknown, written
+from derive.notation.errors import DeriveError, lookup, quoted, written
 
 _Item = TypeVar("_Item")
 DERIVED = "<sup>derived</sup>"
@@ -213,14 +213,14 @@ class Prose:
         """What is called `own` in its chapter, and `name` here."""
         before = name.removesuffix(own)
         here = {before + other: item for other, item in known.items()} if before else known
-        return _find(kind, name, here)
+        return lookup(kind, name, here)
 
     # --- formulas and blocks
 
     def condition(self, name: str, reading: str) -> str:
         """A numbered condition: its anchor and formula, and its one-sentence reading, which is
         prose."""
-        formula = _find("condition", name, self.chapter.conditions)
+        formula = lookup("condition", name, self.chapter.conditions)
         if ("condition", name) in self.ledger.used:
             raise DeriveError(f"condition {name} is printed twice; refer to it by ref({name!r})")
         self.ledger.used.add(("condition", name))
@@ -272,7 +272,7 @@ class Prose:
         return self.ledger.mark("cite", key, f"[[{key}](#{blocks.anchor(key)}){place}]")
 
     def _used(self, kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
-        item = _find(kind, name, known)
+        item = lookup(kind, name, known)
         self.ledger.used.add((kind, name))
         return item
 
@@ -314,9 +314,3 @@ FUNCTIONS: tuple[Callable[..., str], ...] = (
 def _late(name: str) -> str:
     """What stands for a block that depends on the whole chapter until `completed`."""
     return f"{LATE}{name}{LATE}"
-
-
-def _find(kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
-    if name not in known:
-        raise unknown(kind, name, known)
-    return known[name]

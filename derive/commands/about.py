@@ -75,8 +75,8 @@ def about(name: str) -> str:
     if name in kinds:
         return "\n".join(f"{each:<21} {_gloss(one)}" for each, one in kinds[name].items())
     things = [named[name] for named in kinds.values() if name in named]
-    things += [one for one in kinds["chips"].values() if name in one.aliases]
-    things += [one for one in kinds["models"].values() if name in one.aliases]
+    owners = (*kinds["chips"].values(), *kinds["models"].values())
+    things += [one for one in owners if name in one.aliases]
     if not things:
         every = (each for named in kinds.values() for each in named)
         raise unknown("name", name, [*kinds, *every])
@@ -229,19 +229,13 @@ def _(assumed: Assumed) -> str:
 
 
 @page.register
-def _(one: Chip) -> str:
+def _(one: Chip | Model) -> str:
     line = f'threshold(fsdp, B/X).on(chip("{one.name}"))'
-    return _page(_facts(one), (), [line] if one.name in shipped().chips else [])
-
-
-@page.register
-def _(one: Model) -> str:
-    line = f'threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("{one.name}"))'
-    return _page(_facts(one), (), [line] if one.name in shipped().models else [])
-
-
-def _facts(one: Chip | Model) -> str:
-    return "\n".join(described(one, shipped())[1])
+    if isinstance(one, Model):
+        line = f'threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("{one.name}"))'
+    known = {**shipped().chips, **shipped().models}
+    title = "\n".join(described(one, shipped())[1])
+    return _page(title, (), [line] if one.name in known else [])
 
 
 @page.register

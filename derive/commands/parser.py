@@ -16,6 +16,7 @@ OVERLAPS = ("concurrent", "serial")
 PASSES = ("each", "forward", "backward", "step")
 KEEPS = ("activations", "none", "weights", "all")
 FORMATS = ("text", "json", "github", "junit")
+STYLES = ("table", "notebook")
 SPLITS = ("divisors", "powers_of_two", "torus")
 TASK = {
     "model": "such as llama-3-70b",
@@ -263,7 +264,7 @@ def _plan(plan: ArgumentParser) -> None:
     _once(plan, "--why", nargs=2, metavar=("A", "B"), help=told)
     told = "the rank of a plan as well, such as tp=8,cp=1,pp=4"
     plan.add_argument("--also", metavar="DEGREES", action="append", help=told)
-    _once(plan, "--style", help="table (the default) or notebook")
+    _chosen(plan, "--style", STYLES)
     _json(plan)
 
 

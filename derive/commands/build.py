@@ -191,21 +191,25 @@ def shelf_of(options: Namespace) -> Shelf:
     return Shelf(place_of(options.chapters), value.answer)
 
 
-def place_of(typed: str | None) -> Path:
+def place_of(typed: str | None, *, new: bool = False) -> Path:
     """The folder of chapters: the one named, or the `chapters` in it, else the nearest `chapters`
-    here or above.
+    here or above. One that is named need not be there where it is `new`.
 
-    Raises DeriveError where there is none.
+    Raises DeriveError where there is none, and where there can be none.
     """
     if typed is not None:
         try:
             named = path_of(typed, "--chapters").resolve()
-            for place in (named / "chapters", named):
-                if place.is_dir():
-                    return place
+            place = named / "chapters" if (named / "chapters").is_dir() else named
+            there = next(path for path in (place, *place.parents) if path.exists())
         except (OSError, RuntimeError):  # too long, no permission, links in a circle
-            pass
-        raise DeriveError(f"no folder of chapters at {quoted(typed)}")
+            told = "no folder can be" if new else "no folder of chapters"
+            raise DeriveError(f"{told} at {quoted(typed)}") from None
+        if new and not there.is_dir():
+            raise DeriveError(f"{quoted(typed)} is no folder: {there.name} is a file")
+        if not new and not place.is_dir():
+            raise DeriveError(f"no folder of chapters at {quoted(typed)}")
+        return place
     try:
         here = Path.cwd()
     except OSError:

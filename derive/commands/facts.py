@@ -12,6 +12,7 @@ from derive.facts.fact import ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
 from derive.notation.printed import shown
+from derive.notation.text import aligned
 from derive.notation.units import Unit
 
 
@@ -53,8 +54,7 @@ def sources(options: Namespace) -> tuple[dict[str, Any], str]:
     data = {key: {name: getattr(one, name) for name in told} for key, one in known.items()}
     if options.key is not None:
         return data, str(known[options.key])
-    wide = max(map(len, known))
-    return data, "\n".join(f"{key:<{wide}}  {one.title}" for key, one in known.items())
+    return data, "\n".join(aligned([(key, one.title) for key, one in known.items()]))
 
 
 def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:

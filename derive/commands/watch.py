@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
+import derive
 from derive.book.folders import DRAFT, OUTPUT
 from derive.commands import output
 from derive.facts import shipped
@@ -47,8 +48,6 @@ def watch(
 
 def prepare() -> None:
     """Import what chapters use, and read what they share, once."""
-    import derive
-
     for module in IMPORTED:
         with suppress(ImportError):  # the attempt says what is missing
             import_module(module)

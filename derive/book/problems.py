@@ -220,8 +220,8 @@ def _fitted(old: str, between: Sequence[str], derived: Sequence[str]) -> Sequenc
     # By where the next one may begin: how many changes that takes, and what is printed before it.
     ways: dict[int, tuple[int, tuple[str, ...]]] = {len(gaps[0]): (0, ())}
     for place, (text, gap) in enumerate(zip(texts, gaps[1:], strict=True), 1):
-        found = re.finditer(f"(?={re.escape(gap)})", old[:limit]) if gap else ()
-        ends = [limit] if place == len(texts) else [match.start() for match in found]
+        gaps_at = re.finditer(f"(?={re.escape(gap)})", old[:limit]) if gap else ()
+        ends = [limit] if place == len(texts) else [match.start() for match in gaps_at]
         starts, following, least = sorted(ways, reverse=True), {}, (len(texts), -1)
         for end in ends:
             while starts and starts[-1] <= end:

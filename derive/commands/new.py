@@ -27,8 +27,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         beside = {guide.PAGE: guide.page(place).encode(), ".gitignore": IGNORED.encode()}
     with terminated_as_interrupted():
         scaffold.write(place, name, beside)
-    made = [f"{called(place)}/{name}/{file}" for file in scaffold.FILES]
-    made += [f"{called(place)}/{file}" for file in beside]
+    files = [f"{called(place)}/{name}/{file}" for file in scaffold.FILES]
+    files += [f"{called(place)}/{file}" for file in beside]
     build, number = Shelf(place).command, name[:2]
     following = {
         f"{build} --watch {number}": "builds it whenever you save",
@@ -37,6 +37,6 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     }
     if (place / guide.PAGE).is_file():
         following[f"{called(place)}/{guide.PAGE}"] = "is all that there is to know"
-    lines = ["made " + ", ".join(made), "next:"]
+    lines = ["made " + ", ".join(files), "next:"]
     lines += [f"  {line}" for line in aligned([*following.items()])]
-    return {"files": made, "next": following}, "\n".join(lines)
+    return {"files": files, "next": following}, "\n".join(lines)

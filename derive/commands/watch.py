@@ -110,8 +110,8 @@ def _snapshot(place: Path, picked: Callable[[], Iterable[str]]) -> Snapshot:
 def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            made = entry.name == OUTPUT or entry.name.endswith(".svg")
-            if not made and not entry.name.startswith((f"{DRAFT}.", ".")):
+            built = entry.name == OUTPUT or entry.name.endswith(".svg")
+            if not built and not entry.name.startswith((f"{DRAFT}.", ".")):
                 with suppress(OSError):
                     if entry.is_file():
                         status = entry.stat()

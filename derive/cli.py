@@ -45,7 +45,7 @@ def script(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    options = Namespace(command="")
+    options = Namespace()
     try:
         try:
             options = parser().parse_args(arguments)
@@ -64,7 +64,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing is left to tell it, but 0 would say "clean".
         output.discard()
-        return 2 if options.command == "build" else 0
+        return 2 if hasattr(options, "check") else 0
     except OSError as error:
         output.discard()
         # Where no file is named, it is the output that the system refused to write.
@@ -83,5 +83,5 @@ def _answered(options: Namespace) -> int:
     if getattr(options, "json", False) or getattr(options, "format", "") == "json":
         output.write_json(data)
     elif text:
-        output.write(text, verbatim=options.command == "build")
+        output.write(text, verbatim=hasattr(options, "check"))
     return code[0] if code else 0

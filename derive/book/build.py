@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from derive.book.marks import Rendered, parsed
 from derive.book.plots import Drawable, is_current, signature
 from derive.book.problems import BookError, Problem, diff, drifted
 from derive.book.prose import Ledger, Prose
-from derive.notation.errors import DeriveError, nearest, quoted
+from derive.notation.errors import DeriveError
 
 Outcome = TypeVar("Outcome")
 
@@ -139,21 +139,17 @@ def _read(
     folder, problems = result.folder, list(result.problems)
     drawn = {name for name, _ in result.plots} | {OUTPUT}
 
-    def unresolved(path: str, fragment: str) -> str:
+    def anchors_at(path: str, anchor: str) -> Set[str] | None:
         place = Path(os.path.normpath(folder.path / path))
         place = place / OUTPUT if place.is_dir() else place
         if place not in texts and path not in drawn and not place.exists():
-            return f"no file {quoted(path)} beside this chapter"
-        if not fragment or place.suffix != ".md" or fragment in there(place):
-            return ""
-        close = nearest(fragment, there(place))
-        hint = f"; did you mean #{close[0]}?" if close else ""
-        return f"no anchor {quoted('#' + fragment)} in {path}{hint}"
+            return None
+        return there(place) if anchor and place.suffix == ".md" else {anchor}
 
     mine = folder.named(TEMPLATE)
     if holes or all(problem.is_drift or problem.path != mine for problem in problems):
         try:
-            mistakes = lint(result.rendered, result.chapter.names, unresolved)
+            mistakes = lint(result.rendered, result.chapter.names, anchors_at)
         except DeriveError as error:
             raise BookError(Problem(folder.shown, 0, str(error))) from None
         problems += [Problem(mine, line, text) for line, text in mistakes]

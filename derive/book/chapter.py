@@ -20,16 +20,14 @@ from derive.book.lint import NOTHING, typed_numbers
 from derive.book.marks import checked
 from derive.book.plots import Bars, Drawable, Plot
 from derive.book.tables import Cell, NumberCell, Table
-from derive.notation.errors import DeriveError, guarded, quoted, unknown, written
+from derive.notation.errors import DeriveError, guarded, lookup, quoted, unknown, written
 from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of
 from derive.solve.derivation import Step
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
-_REQUIRED: Any = object()
 PACKAGE = "derive_chapter_"  # the modules of a chapter, by its number
-INTEGER = integer()
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,7 @@ class Chapter:
             raise DeriveError(f"{told}, found {written(number)}")
         listed = (files,) if isinstance(files, str) else tuple(files)
         self.catalogue = facts.with_files(None, [_folder() / file for file in listed])
-        if profile not in self.catalogue.profiles:
-            raise unknown("profile", profile, self.catalogue.profiles)
+        lookup("profile", profile, self.catalogue.profiles)
         self.number, self.title, self.profile = number, checked(title), profile
         self.names = (*_names(names), *self.catalogue.names)
         self.chips: list[facts.Chip] = []
@@ -119,7 +116,7 @@ class Chapter:
         self,
         name: str,
         quantity: object,
-        rule: Rounding = INTEGER,
+        rule: Rounding | None = None,
         *,
         unit: str | None = None,
         cite: Iterable[str] = (),
@@ -128,6 +125,7 @@ class Chapter:
 
         `unit` are words in place of the quantity's own unit.
         """
+        rule = integer() if rule is None else rule
         if not isinstance(rule, Rounding):
             raise DeriveError(f"{name}: expected a rule such as integer(), found {quoted(rule)}")
         value = quantity_of(quantity, name)
@@ -150,9 +148,9 @@ class Chapter:
     def require(
         self,
         name: str,
-        left: object = _REQUIRED,
+        left: object = None,
         relation: str = "",
-        right: object = _REQUIRED,
+        right: object = None,
         *,
         holds: bool | None = None,
         because: str = "",
@@ -165,11 +163,11 @@ class Chapter:
         """
         keys = self._cited(cite)
         if holds is not None:
-            if left is not _REQUIRED or not because or not isinstance(holds, bool):
+            if left is not None or not because or not isinstance(holds, bool):
                 raise DeriveError(f"{name}: holds= takes True or False, and because= with it")
             value = None if quantity is None else quantity_of(quantity, name)
             figure = Figure(name, "require", value, stated=holds, because=because, cite=keys)
-        elif left is _REQUIRED or right is _REQUIRED:
+        elif left is None or right is None:
             raise DeriveError(f"{name}: expected left, relation, right, or holds= and because=")
         else:
             sides = compared(name, left, relation, right)
@@ -236,9 +234,7 @@ class Chapter:
 
     def erratum(self, figure: str, printed: str, reason: str, place: str) -> None:
         """A number that a document gets wrong; raises DeriveError where it is right after all."""
-        if figure not in self.figures:
-            raise unknown("figure", figure, self.figures)
-        if _agrees(self.figures[figure], printed):
+        if _agrees(lookup("figure", figure, self.figures), printed):
             raise DeriveError(f"erratum of {figure}: {quoted(printed)} agrees with the figure")
         texts = (checked(text) for text in (printed, reason, place))
         self.errata.append(Erratum(figure, *texts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, TypeAlias
 
 import sympy as sp
 
@@ -25,14 +25,6 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _SIDES = {"": "", "<=": "floor", ">=": "ceil"}
 
 
-@runtime_checkable
-class HasQuantity(Protocol):
-    """An answer: something whose number is a quantity."""
-
-    @property
-    def quantity(self) -> Quantity: ...
-
-
 def quantity_of(value: object, name: str = "") -> Quantity:
     """A quantity, the quantity of an answer, or a plain number as a quantity that is given.
 
@@ -42,8 +34,8 @@ def quantity_of(value: object, name: str = "") -> Quantity:
         return value
     if isinstance(value, (int, str, Fraction, sp.Rational)) and not isinstance(value, bool):
         return number(value, name=name)
-    if isinstance(value, HasQuantity) and isinstance(value.quantity, Quantity):
-        return value.quantity
+    if isinstance(quantity := getattr(value, "quantity", None), Quantity):
+        return quantity
     hint = "; .on(...) gives its number" if hasattr(value, "on") else ""
     raise DeriveError(
         f"{name}: expected a quantity, an answer or an exact number, "
@@ -178,4 +170,4 @@ def compared(name: str, left: object, sign: str, right: object) -> Relation:
 
 
 def _is_plain(value: object) -> bool:
-    return not isinstance(value, (Quantity, HasQuantity))
+    return not (isinstance(value, Quantity) or hasattr(value, "quantity"))

@@ -57,7 +57,13 @@ class Shelf:
 
     def __init__(self, place: Path, answer: Answer | None = None) -> None:
         self.place, self.answer = place, answer
-        self.folders = folders(place)
+        try:
+            paths = sorted(path for path in place.iterdir() if path.is_dir() and _is_chapter(path))
+        except OSError as error:
+            raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
+        self.folders = tuple(Folder(path, f"{called(place)}/{path.name}") for path in paths)
+        if not paths:
+            raise DeriveError(f"no chapters: expected folders such as {called(place)}/06-name")
         self._declared: dict[Folder, Chapter | BookError] = {}
 
     @property
@@ -114,22 +120,9 @@ def has_script(place: Path) -> bool:
     return (place.parent / SCRIPT).is_file()
 
 
-def folders(place: Path) -> tuple[Folder, ...]:
-    """The chapters in the folder `place` in order; raises DeriveError as `Shelf` does."""
-    try:
-        paths = sorted(path for path in place.iterdir() if path.is_dir() and _is_chapter(path))
-    except OSError as error:
-        raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
-    known = tuple(Folder(path, f"{called(place)}/{path.name}") for path in paths)
-    if not known:
-        raise DeriveError(f"no chapters: expected folders such as {called(place)}/06-name")
-    return known
-
-
 def _is_chapter(path: Path) -> bool:
-    if _CHAPTER.fullmatch(path.name):
-        return True
-    return (path / TEMPLATE).exists() or (path / FIGURES).exists()
+    holds = any((path / file).exists() for file in (TEMPLATE, FIGURES))
+    return holds or _CHAPTER.fullmatch(path.name) is not None
 
 
 def called(place: Path) -> str:

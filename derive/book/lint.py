@@ -24,7 +24,7 @@ SUPPORTING = frozenset({"cite", "derived"})
 SUPPORTED = frozenset({"show", "claim", "given", "cell"})
 _PRINTED = SUPPORTED | {"require", "label", "ref", "cite", "formula", "derivation", "block"}
 _WHOLE = frozenset({"condition", "derivation", "table", "block"})
-Unresolved: TypeAlias = Callable[[str, str], str]  # what is wrong with a path and its anchor
+Anchors: TypeAlias = Callable[[str, str], Set[str] | None]
 NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
 _TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
 _ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
@@ -33,13 +33,11 @@ _NOTE = re.compile(r"\[\^[^\s\]]+\]:?")  # of a footnote, which CommonMark takes
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
 
 
-def lint(
-    rendered: Rendered, names: Sequence[str], unresolved: Unresolved | None = None
-) -> list[tuple[int, str]]:
+def lint(rendered: Rendered, names: Sequence[str], anchors_at: Anchors) -> list[tuple[int, str]]:
     """Template line and text of everything wrong with a rendered chapter, in the order of lines.
 
-    `names` hold digits that are no figures; `unresolved(path, anchor)` says what is wrong with a
-    relative link, "" for nothing.
+    `names` hold digits that are no figures; `anchors_at(path, anchor)` are those that a link to the
+    path may name, the anchor itself where any will do, and None where the path leads nowhere.
     Raises DeriveError where markdown-it is not installed.
     """
     text = _NOTE.sub(NOTHING, _digits_hidden(rendered))
@@ -48,7 +46,7 @@ def lint(
     mistakes = [
         *_prose(tokens, names, lines),
         *_supported(tokens, rendered),
-        *_links(tokens, unresolved),
+        *_links(tokens, anchors_at),
         *_structure(tokens, lines),
         *_math(tokens),
         *_whole(rendered),
@@ -212,13 +210,13 @@ def _anchors(tokens: Sequence[Any]) -> Iterator[str]:
                 yield from map(revealed, _ANCHOR.findall(one.content))
 
 
-def _links(tokens: Sequence[Any], unresolved: Unresolved | None) -> Iterator[Mistake]:
+def _links(tokens: Sequence[Any], anchors_at: Anchors) -> Iterator[Mistake]:
     here = frozenset(_anchors(tokens))
     for token in tokens:
         for child in token.children or ():
             target = child.attrs.get({"link_open": "href", "image": "src"}.get(child.type))
             if target is not None:
-                problem = _unresolved(revealed(unquote(str(target))), here, unresolved)
+                problem = _unresolved(revealed(unquote(str(target))), here, anchors_at)
                 if problem:
                     yield Mistake(token.map[0], problem)
             for undefined in _UNDEFINED.findall(child.content if child.type == "text" else ""):
@@ -226,19 +224,21 @@ def _links(tokens: Sequence[Any], unresolved: Unresolved | None) -> Iterator[Mis
                 yield Mistake(token.map[0], told, revealed(undefined))
 
 
-def _unresolved(target: str, here: Set[str], unresolved: Unresolved | None) -> str:
-    if target.startswith("#"):
-        if target[1:] in here:
-            return ""
-        close = nearest(target[1:], here)
-        hint = f"; did you mean #{close[0]}?" if close else ""
-        return f"no anchor {quoted(target)} in this chapter{hint}"
+def _unresolved(target: str, here: Set[str], anchors_at: Anchors) -> str:
+    """What is wrong with a link; empty where nothing is."""
+    if not target:
+        return "a link without a target"
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:|//", target):
         return ""
     path, _, anchor = target.partition("#")
-    if not path:
-        return "a link without a target"
-    return unresolved(path, anchor) if unresolved is not None else ""
+    there = anchors_at(path, anchor) if path else here
+    if there is None:
+        return f"no file {quoted(path)} beside this chapter"
+    if anchor in there:
+        return ""
+    close = nearest(anchor, there)
+    hint = f"; did you mean #{close[0]}?" if close else ""
+    return f"no anchor {quoted('#' + anchor)} in {path or 'this chapter'}{hint}"
 
 
 def _slugs(tokens: Sequence[Any]) -> Iterator[str]:

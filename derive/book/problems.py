@@ -220,8 +220,8 @@ def _fitted(old: str, between: Sequence[str], derived: Sequence[str]) -> Sequenc
     # By where the next one may begin: how many changes that takes, and what is printed before it.
     ways: dict[int, tuple[int, tuple[str, ...]]] = {len(gaps[0]): (0, ())}
     for place, (text, gap) in enumerate(zip(texts, gaps[1:], strict=True), 1):
-        found = re.finditer(f"(?={re.escape(gap)})", old[:limit]) if gap else ()
-        ends = [limit] if place == len(texts) else [match.start() for match in found]
+        gaps_at = re.finditer(f"(?={re.escape(gap)})", old[:limit]) if gap else ()
+        ends = [limit] if place == len(texts) else [match.start() for match in gaps_at]
         starts, following, least = sorted(ways, reverse=True), {}, (len(texts), -1)
         for end in ends:
             while starts and starts[-1] <= end:
@@ -245,23 +245,16 @@ def _even(text: str) -> str:
 def _aligned(old: str, new: str, spans: list[tuple[int, int, Span]]) -> list[str | None]:
     """What `old` has in the place of each figure where other text changed too."""
     steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    edges = (
-        (_mapped(steps, first, last_side=False), _mapped(steps, last, last_side=True))
-        for first, last, _ in spans
-    )
-    return [old[start:end].strip(" ") or None for start, end in edges]
 
+    def place(position: int, ends: bool) -> int:
+        """Where a position of `new`, at which a figure begins or ends, lies in `old`."""
+        for tag, i1, i2, j1, j2 in steps:
+            if j1 <= position - ends < j2:
+                return i1 + position - j1 if tag == "equal" else i2 if ends else i1
+        return len(old)
 
-def _mapped(
-    steps: Sequence[tuple[str, int, int, int, int]], position: int, *, last_side: bool
-) -> int:
-    for tag, i1, i2, j1, j2 in steps:
-        inside = j1 < position <= j2 if last_side else j1 <= position < j2
-        if inside:
-            if tag == "equal":
-                return i1 + position - j1
-            return i2 if last_side else i1
-    return steps[-1][2] if steps else 0
+    places = ((place(first, False), place(last, True)) for first, last, _ in spans)
+    return [old[start:end].strip(" ") or None for start, end in places]
 
 
 def _numbers(printed: str, derived: str, ending: str) -> tuple[str, str]:

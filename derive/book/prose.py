@@ -21,7 +21,7 @@ from derive.book.marks import Mark, checked, from_line, marked
 from derive.book.problems import Problem
 from derive.book.template import current_line
 from derive.notation import tex
-from derive.notation.errors import DeriveError, quoted, unknown, written
+from derive.notation.errors import DeriveError, lookup, quoted, written
 
 _Item = TypeVar("_Item")
 DERIVED = "<sup>derived</sup>"
@@ -46,22 +46,21 @@ class Ledger:
     cited: dict[str, None] = field(default_factory=dict)
     conditions: list[Formula] = field(default_factory=list)
     asked: dict[str, Figure] = field(default_factory=dict)
+    line: int = 0  # of the template, where it calls what is running
 
-    def mark(
-        self, kind: str, name: str, text: str, line: int, ending: str = "", **more: Any
-    ) -> str:
+    def mark(self, kind: str, name: str, text: str, ending: str = "", **more: Any) -> str:
         """`text` with the mark of what printed it."""
-        self.marks.append(Mark(kind, name, line, ending, **more))
+        self.marks.append(Mark(kind, name, self.line, ending, **more))
         return marked(len(self.marks) - 1, text)
 
-    def number(self, figure: Figure, line: int, *, unit: bool = True) -> str:
+    def number(self, figure: Figure, *, unit: bool = True) -> str:
         """A number by its rule, noted, with its mark."""
         text, ending = figure.text(unit=unit)
         self.words.setdefault(figure.name, text)
         kind = ("show", "label", "cell")[len(figure.place)]
-        return self.mark(kind, figure.name, text, line, ending, place=figure.place)
+        return self.mark(kind, figure.name, text, ending, place=figure.place)
 
-    def say(self, figure: Figure, words: str, line: int) -> str:
+    def say(self, figure: Figure, words: str) -> str:
         """Check the author's words for a figure, note them, and give them back with their mark.
 
         Words that do not hold are a problem, and are printed all the same, so that one run finds
@@ -76,10 +75,10 @@ class Ledger:
         true = figure.holds(words)
         self.holding[figure.name] = self.holding.get(figure.name, True) and true
         if not true:
-            self.problems.append(self._broken(figure, words, line))
-        return self.mark(figure.kind, figure.name, words, line, holds=true)
+            self.problems.append(self._broken(figure, words))
+        return self.mark(figure.kind, figure.name, words, holds=true)
 
-    def _broken(self, figure: Figure, words: str, line: int) -> Problem:
+    def _broken(self, figure: Figure, words: str) -> Problem:
         derived = figure.restated(words)
         if figure.kind == "require":
             why = f": {figure.because}" if figure.because else f", it is {derived}"
@@ -92,7 +91,7 @@ class Ledger:
                 f"{figure.name} is {value}, so {quoted(words)} does not hold{rule}; "
                 f"it would be {quoted(derived)}"
             )
-        return Problem(self.path, line, text, figure.name, words, derived)
+        return Problem(self.path, self.line, text, figure.name, words, derived)
 
 
 class Prose:
@@ -106,7 +105,7 @@ class Prose:
         names: dict[str, Any] = {
             f.__name__: self._located(getattr(self, f.__name__)) for f in FUNCTIONS
         }
-        names["derived"] = self.ledger.mark("derived", "derived", DERIVED, 0)
+        names["derived"] = self.ledger.mark("derived", "derived", DERIVED)
         return names
 
     def completed(self, raw: str) -> str:
@@ -127,12 +126,10 @@ class Prose:
         return raw
 
     def _located(self, function: Callable[..., str]) -> Callable[..., str]:
-        signature = inspect.signature(function)
-        # the line is not the author's to give
-        allowed = signature.replace(parameters=list(signature.parameters.values())[:-1])
+        allowed = inspect.signature(function)
 
         def call(*given: Any, **named: Any) -> str:
-            line = current_line()
+            self.ledger.line = line = current_line()
             try:
                 try:
                     bound = allowed.bind(*given, **named)
@@ -144,34 +141,33 @@ class Prose:
                         expected = "text" if kind == "str" else "true or false"
                         text = f"{function.__name__}: expected {expected} as {name}"
                         raise DeriveError(f"{text}, found {written(value)}")
-                return from_line(line) + function(*bound.args, **bound.kwargs, line=line)
+                return from_line(line) + function(*bound.args, **bound.kwargs)
             except DeriveError as error:
                 self.ledger.problems.append(Problem(self.ledger.path, line, str(error)))
-                return self.ledger.mark(HOLE, str(error), "", line)
+                return self.ledger.mark(HOLE, str(error), "")
 
         call.__name__ = function.__name__
         return call
 
     # --- figures
 
-    def show(self, name: str, unit: bool = True, *, line: int) -> str:
+    def show(self, name: str, unit: bool = True) -> str:
         """A shown figure by its rule, with its unit or without; of another chapter as "06.NAME"; or
         the answer to a question such as "ask fsdp B/X --chip tpu-v5p"."""
-        figure = self._figure(name, "shown")
-        return self.ledger.number(figure, line, unit=unit)
+        return self.ledger.number(self._figure(name, "shown"), unit=unit)
 
-    def claim(self, name: str, words: str, *, line: int) -> str:
+    def claim(self, name: str, words: str) -> str:
         """The author's words, where they are true of the figure; of another chapter as "06.NAME";
         or of the answer to a question such as "value C/W --chip tpu-v5p"."""
-        return self.ledger.say(self._figure(name, "claim"), words, line)
+        return self.ledger.say(self._figure(name, "claim"), words)
 
-    def require(self, name: str, words: str, *, line: int) -> str:
+    def require(self, name: str, words: str) -> str:
         """The author's words, where the relation holds."""
-        return self.ledger.say(self._figure(name, "require"), words, line)
+        return self.ledger.say(self._figure(name, "require"), words)
 
-    def given(self, name: str, words: str, *, line: int) -> str:
+    def given(self, name: str, words: str) -> str:
         """The author's words for an input, where they equal it."""
-        return self.ledger.say(self._figure(name, "given"), words, line)
+        return self.ledger.say(self._figure(name, "given"), words)
 
     def _figure(self, name: str, kind: Kind) -> Figure:
         """The figure of that name, or one for the answer to a question, to be printed as `kind`."""
@@ -216,14 +212,15 @@ class Prose:
     def _named(self, kind: str, name: str, own: str, known: Mapping[str, _Item]) -> _Item:
         """What is called `own` in its chapter, and `name` here."""
         before = name.removesuffix(own)
-        return _find(kind, name, {before + other: item for other, item in known.items()})
+        here = {before + other: item for other, item in known.items()} if before else known
+        return lookup(kind, name, here)
 
     # --- formulas and blocks
 
-    def condition(self, name: str, reading: str, *, line: int) -> str:
+    def condition(self, name: str, reading: str) -> str:
         """A numbered condition: its anchor and formula, and its one-sentence reading, which is
         prose."""
-        formula = _find("condition", name, self.chapter.conditions)
+        formula = lookup("condition", name, self.chapter.conditions)
         if ("condition", name) in self.ledger.used:
             raise DeriveError(f"condition {name} is printed twice; refer to it by ref({name!r})")
         self.ledger.used.add(("condition", name))
@@ -233,77 +230,77 @@ class Prose:
             told = f"({formula.number}) after ({late[0].number}); declare them in figures.py in the"
             raise DeriveError(f"condition {name} is printed as {told} order of the text")
         above, label = blocks.condition(formula)
-        mark = self.ledger.mark("condition", name, above, line, place=(formula.number,))
+        mark = self.ledger.mark("condition", name, above, place=(formula.number,))
         return mark + f"{label} {reading.strip()}"
 
-    def ref(self, name: str, *, line: int) -> str:
+    def ref(self, name: str) -> str:
         """A link to a condition by its number; of another chapter as "06.NAME"."""
         folder, chapter, own = self._whose(name)
         formula = self._named("condition", name, own, chapter.conditions)
         path = "" if folder is None else f"../{folder.path.name}/{OUTPUT}"
         text = f"[{formula.number}]({path}#{formula.anchor})"
-        return self.ledger.mark("ref", name, text, line)
+        return self.ledger.mark("ref", name, text)
 
-    def derivation(self, name: str, *, line: int) -> str:
+    def derivation(self, name: str) -> str:
         """The steps of a derivation, each proved before it is printed."""
         steps = self._used("derivation", name, self.chapter.derivations)
-        return self.ledger.mark("derivation", name, blocks.derivation(name, steps), line)
+        return self.ledger.mark("derivation", name, blocks.derivation(name, steps))
 
-    def table(self, name: str, *, line: int) -> str:
+    def table(self, name: str) -> str:
         """A declared table; its numbers are figures, its texts are prose."""
         table = self._used("table", name, self.chapter.tables)
-        text = tables.markdown(table, lambda figure: self.ledger.number(figure, line))
-        return self.ledger.mark("table", name, text, line)
+        text = tables.markdown(table, self.ledger.number)
+        return self.ledger.mark("table", name, text)
 
-    def plot(self, name: str, *, line: int) -> str:
+    def plot(self, name: str) -> str:
         """A declared plot as an image."""
         picture = self._used("plot", name, self.chapter.plots)
-        numbers = iter([self.ledger.number(figure, line) for figure in picture.figures])
+        numbers = iter([*map(self.ledger.number, picture.figures)])
         alt = tables.text_of(picture.alt, lambda _: next(numbers))
-        return self.ledger.mark("plot", name, f"![{alt}]({name}.svg)", line)
+        return self.ledger.mark("plot", name, f"![{alt}]({name}.svg)")
 
-    def formula(self, name: str, *, line: int) -> str:
+    def formula(self, name: str) -> str:
         """Inline math of a declared formula."""
         formula = self._used("formula", name, self.chapter.formulas)
-        return self.ledger.mark("formula", name, tex.inline(formula.latex), line)
+        return self.ledger.mark("formula", name, tex.inline(formula.latex))
 
-    def cite(self, key: str, where: str = "", *, line: int) -> str:
+    def cite(self, key: str, where: str = "") -> str:
         """A citation: a link to the list of sources, with a place in the source."""
         facts.source(key, self.chapter.catalogue)
         self.ledger.cited.setdefault(key)
         place = f", {checked(where)}" if where else ""
-        return self.ledger.mark("cite", key, f"[[{key}](#{blocks.anchor(key)}){place}]", line)
+        return self.ledger.mark("cite", key, f"[[{key}](#{blocks.anchor(key)}){place}]")
 
     def _used(self, kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
-        item = _find(kind, name, known)
+        item = lookup(kind, name, known)
         self.ledger.used.add((kind, name))
         return item
 
     # --- closing blocks
 
-    def overrides(self, *, line: int) -> str:
+    def overrides(self) -> str:
         """What the chapter overrides of its profile."""
         chapter = self.chapter
         table = blocks.overrides(chapter.profile, chapter.chips, self.ledger.cited)
-        return self._block("overrides", table, line)
+        return self._block("overrides", table)
 
-    def errata(self, *, line: int) -> str:
+    def errata(self) -> str:
         """What documents print otherwise."""
-        return self._block("errata", _late("errata"), line)
+        return self._block("errata", _late("errata"))
 
-    def sources(self, *, line: int) -> str:
+    def sources(self) -> str:
         """The sources that are cited."""
-        return self._block("sources", _late("sources"), line)
+        return self._block("sources", _late("sources"))
 
-    def notation(self, *, line: int) -> str:
+    def notation(self) -> str:
         """The symbols that the chapter's formulas show."""
-        return self._block("notation", _late("notation"), line)
+        return self._block("notation", _late("notation"))
 
-    def _block(self, name: str, text: str, line: int) -> str:
+    def _block(self, name: str, text: str) -> str:
         if ("block", name) in self.ledger.used:
             raise DeriveError(f"{name}() is printed twice")
         self.ledger.used.add(("block", name))
-        return self.ledger.mark("block", name, text, line)
+        return self.ledger.mark("block", name, text)
 
 
 # What a template can call.
@@ -317,9 +314,3 @@ FUNCTIONS: tuple[Callable[..., str], ...] = (
 def _late(name: str) -> str:
     """What stands for a block that depends on the whole chapter until `completed`."""
     return f"{LATE}{name}{LATE}"
-
-
-def _find(kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
-    if name not in known:
-        raise unknown(kind, name, known)
-    return known[name]

@@ -67,13 +67,13 @@ def write(place: Path, name: str, beside: Mapping[str, bytes]) -> None:
     """Write a new chapter into the folder `place`, and what belongs beside it; folders that are not
     there are made. Where anything fails, an interrupt too, nothing stays. Raises OSError."""
     folder = place / name
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    added = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True)
         own = {folder / file: data for file, data in contents(name).items()}
         files.write(own | {place / file: data for file, data in beside.items()})
     except BaseException:
-        for path in made:
+        for path in added:
             with suppress(OSError):
                 path.rmdir()
         raise

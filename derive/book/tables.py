@@ -176,11 +176,8 @@ def _safe(text: str) -> str:
 
 
 def _padded(text: str, wide: int, align: str) -> str:
-    space = wide - width(text)
-    if align == "r":
-        return " " * space + text
-    left = space // 2 if align == "c" else 0
-    return " " * left + text + " " * (space - left)
+    justified = {"l": str.ljust, "r": str.rjust, "c": str.center}[align]
+    return justified(text, len(text) + wide - width(text))
 
 
 def _rule(wide: int, align: str) -> str:

@@ -75,8 +75,8 @@ def about(name: str) -> str:
     if name in kinds:
         return "\n".join(f"{each:<21} {_gloss(one)}" for each, one in kinds[name].items())
     things = [named[name] for named in kinds.values() if name in named]
-    things += [one for one in kinds["chips"].values() if name in one.aliases]
-    things += [one for one in kinds["models"].values() if name in one.aliases]
+    owners = (*kinds["chips"].values(), *kinds["models"].values())
+    things += [one for one in owners if name in one.aliases]
     if not things:
         every = (each for named in kinds.values() for each in named)
         raise unknown("name", name, [*kinds, *every])
@@ -229,19 +229,13 @@ def _(assumed: Assumed) -> str:
 
 
 @page.register
-def _(one: Chip) -> str:
+def _(one: Chip | Model) -> str:
     line = f'threshold(fsdp, B/X).on(chip("{one.name}"))'
-    return _page(_facts(one), (), [line] if one.name in shipped().chips else [])
-
-
-@page.register
-def _(one: Model) -> str:
-    line = f'threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("{one.name}"))'
-    return _page(_facts(one), (), [line] if one.name in shipped().models else [])
-
-
-def _facts(one: Chip | Model) -> str:
-    return "\n".join(described(one, shipped())[1])
+    if isinstance(one, Model):
+        line = f'threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("{one.name}"))'
+    known = {**shipped().chips, **shipped().models}
+    title = "\n".join(described(one, shipped())[1])
+    return _page(title, (), [line] if one.name in known else [])
 
 
 @page.register
@@ -249,11 +243,16 @@ def _(function: FunctionType) -> str:
     name = function.__name__
     if _kinds()["functions"].get(name) is not function:
         return ""
-    declared = inspect.signature(function)
-    bare = [one.replace(annotation=one.empty) for one in declared.parameters.values()]
-    call = declared.replace(parameters=bare, return_annotation=declared.empty)
     lines = [FUNCTIONS[name]] if name in FUNCTIONS else []
-    return _page(f"{name}{call}", [("", "\n".join(_paragraphs(function)))], lines)
+    return _page(called(function), [("", "\n".join(_paragraphs(function)))], lines)
+
+
+def called(one: Callable[..., Any], first: int = 0) -> str:
+    """A function or a class as it is called, without types and from its argument `first`."""
+    declared = inspect.signature(one)
+    bare = [each.replace(annotation=each.empty) for each in declared.parameters.values()]
+    call = declared.replace(parameters=bare[first:], return_annotation=declared.empty)
+    return f"{one.__name__}{call}"
 
 
 def _paragraphs(function: FunctionType) -> list[str]:

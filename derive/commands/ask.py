@@ -52,9 +52,7 @@ class Asked:
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
-    subject = subject_of(options.strategy, options)
-    _check_options(subject, options)
-    asked = _read(subject, options)
+    asked = _read(options)
     if options.feasible is not None:
         if options.steps:
             raise DeriveError("--steps derives a closed form; --feasible has none, leave one out")
@@ -79,7 +77,9 @@ def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
             raise DeriveError(f"{option} plays no part in {options.strategy}; leave it out")
 
 
-def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
+def _read(options: Namespace) -> Asked:
+    subject = subject_of(options.strategy, options)
+    _check_options(subject, options)
     if isinstance(subject, Limit):
         under = step_assumptions(options.assume or "default")
         if options.form is not None:
@@ -98,9 +98,7 @@ def _read(subject: Strategy | Limit, options: Namespace) -> Asked:
 def number(options: Namespace) -> Quantity:
     """The strictest bound or the optimum that is asked for, with its tree. Raises DeriveError where
     values are missing, and where bounds face both ways."""
-    subject = subject_of(options.strategy, options)
-    _check_options(subject, options)
-    asked = _read(subject, options)
+    asked = _read(options)
     if options.best:
         return _optimum(asked).on(*asked.givers, **asked.values).quantity
     try:

@@ -1,4 +1,5 @@
-"""`derive build`, which is `python build.py`: the chapters of a book rendered, or checked."""
+"""The book on the command line: `derive build`, which is `python build.py`, renders or checks its
+chapters; `derive figures` lists their figures, and `derive why` tells where one comes from."""
 
 from __future__ import annotations
 
@@ -9,20 +10,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from derive.book import report
 from derive.book.build import Checked, build, check
 from derive.book.draft import draft
 from derive.book.files import terminated_as_interrupted
 from derive.book.folders import TEMPLATE, Folder, Shelf
 from derive.book.problems import BookError
-from derive.commands import guide, output
+from derive.commands import guide, output, plan, value
 from derive.commands.formats import Document, row, told
 from derive.commands.inputs import path_of
-from derive.commands.parser import FORMATS
+from derive.commands.parser import FORMATS, PLANNED
 from derive.commands.watch import watch
-from derive.facts import Catalogue
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import counted
-from derive.notation.quantity import Quantity
 
 DONE, DRIFT, ERROR = 0, 1, 2
 
@@ -165,32 +165,51 @@ def _repair(shelf: Shelf, chapters: Sequence[Checked], wanted: Sequence[str]) ->
     return " ".join([f"{first}run: {shelf.command}", *numbers])
 
 
+def figures(options: Namespace) -> tuple[list[dict[str, Any]], str, int]:
+    """Every figure of the chapters as JSON-ready data and as a listing, and the exit code: 1 where
+    one does not hold. Errors of chapters go to standard error. Raises DeriveError."""
+    figures, errors = report.figures(shelf_of(options))
+    for error in errors:
+        output.complain(str(error))
+    code = ERROR if errors else DONE if all(figure["holds"] for figure in figures) else DRIFT
+    return figures, report.listing(figures), code
+
+
+def why(options: Namespace) -> tuple[None, str]:
+    """The tree of one figure, named CHAPTER.FIGURE or plan.RANK.NAME, down to its sources. Raises
+    DeriveError."""
+    if options.figure.startswith("plan."):
+        return None, plan.why(options)
+    for name in PLANNED:
+        if getattr(options, name) is not None:
+            raise DeriveError(f"--{name}: of a plan alone, such as plan.1.mfu; leave it out")
+    return None, report.why(shelf_of(options), options.figure)
+
+
 def shelf_of(options: Namespace) -> Shelf:
     """The chapters of the book that was named, whose templates may ask what `derive` answers."""
-
-    def answer(question: str, catalogue: Catalogue) -> Quantity:
-        from derive.commands import value  # only where a template asks
-
-        return value.answer(question, catalogue)
-
-    return Shelf(place_of(options.chapters), answer)
+    return Shelf(place_of(options.chapters), value.answer)
 
 
-def place_of(typed: str | None) -> Path:
+def place_of(typed: str | None, *, new: bool = False) -> Path:
     """The folder of chapters: the one named, or the `chapters` in it, else the nearest `chapters`
-    here or above.
+    here or above. One that is named need not be there where it is `new`.
 
-    Raises DeriveError where there is none.
+    Raises DeriveError where there is none, and where there can be none.
     """
     if typed is not None:
         try:
             named = path_of(typed, "--chapters").resolve()
-            for place in (named / "chapters", named):
-                if place.is_dir():
-                    return place
+            place = named / "chapters" if (named / "chapters").is_dir() else named
+            there = next(path for path in (place, *place.parents) if path.exists())
         except (OSError, RuntimeError):  # too long, no permission, links in a circle
-            pass
-        raise DeriveError(f"no folder of chapters at {quoted(typed)}")
+            told = "no folder can be" if new else "no folder of chapters"
+            raise DeriveError(f"{told} at {quoted(typed)}") from None
+        if new and not there.is_dir():
+            raise DeriveError(f"{quoted(typed)} is no folder: {there.name} is a file")
+        if not new and not place.is_dir():
+            raise DeriveError(f"no folder of chapters at {quoted(typed)}")
+        return place
     try:
         here = Path.cwd()
     except OSError:

@@ -10,7 +10,7 @@ from itertools import count, takewhile
 from typing import Any
 
 from derive.cost.assumptions import CHOICES
-from derive.facts import shipped
+from derive.facts import Chip, Model, shipped
 from derive.notation.symbols import vocabulary
 from derive.solve.answer import Bounded
 
@@ -41,11 +41,11 @@ def matches(
 def _ways(name: str) -> Iterable[str]:
     """What stands in quotes after a name."""
     known = shipped()
-    every: Mapping[str, Iterable[Any]] = {"profile": known.profiles, **CHOICES}
-    for kind, named in (("chip", known.chips.values()), ("model", known.models.values())):
-        if name == kind:
-            return [spelt for one in named for spelt in (one.name, *one.aliases)]
-    return [way for way in every.get(name, ()) if isinstance(way, str)]
+    owners: Mapping[str, Mapping[str, Chip | Model]] = {"chip": known.chips, "model": known.models}
+    if name in owners:
+        return [spelt for one in owners[name].values() for spelt in (one.name, *one.aliases)]
+    ways = known.profiles if name == "profile" else CHOICES.get(name, ())
+    return [way for way in ways if isinstance(way, str)]
 
 
 def _taken(line: str, names: Mapping[str, Any]) -> list[str]:

@@ -7,11 +7,12 @@ from argparse import Namespace
 from typing import Any
 
 from derive.commands.inputs import catalogue_of
-from derive.facts import Catalogue, Chip, Model, Reading, chip, model, source
+from derive.facts import Catalogue, Chip, Model, Reading, source
 from derive.facts.fact import ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
 from derive.notation.printed import shown
+from derive.notation.text import aligned
 from derive.notation.units import Unit
 
 
@@ -21,15 +22,12 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     if options.name is None:
         return _names(catalogue)
     every: list[Chip | Model] = [*catalogue.chips.values(), *catalogue.models.values()]
-    spellings = {spelt: one.name for one in every for spelt in (one.name, *one.aliases)}
-    known_as = spellings.get(options.name.lower())
-    if known_as is None:
-        raise unknown("chip or model", options.name, spellings)
-    if known_as in catalogue.models:
-        data, lines = described(model(known_as, catalogue=catalogue), catalogue)
-    else:
-        chosen = chip(known_as, profile=options.profile, catalogue=catalogue)
-        data, lines = described(chosen, catalogue)
+    known = {spelt: one for one in every for spelt in (one.name, *one.aliases)}
+    if (named := known.get(options.name.lower())) is None:
+        raise unknown("chip or model", options.name, known)
+    if isinstance(named, Chip):
+        named = named.under(catalogue.profiles[options.profile])
+    data, lines = described(named, catalogue)
     return data, "\n".join(lines)
 
 
@@ -56,8 +54,7 @@ def sources(options: Namespace) -> tuple[dict[str, Any], str]:
     data = {key: {name: getattr(one, name) for name in told} for key, one in known.items()}
     if options.key is not None:
         return data, str(known[options.key])
-    wide = max(map(len, known))
-    return data, "\n".join(f"{key:<{wide}}  {one.title}" for key, one in known.items())
+    return data, "\n".join(aligned([(key, one.title) for key, one in known.items()]))
 
 
 def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:

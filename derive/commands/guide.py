@@ -24,13 +24,13 @@ from derive.book.prose import DERIVED, FUNCTIONS
 from derive.book.scaffold import FILES, FIRST, GUIDE
 from derive.book.tables import cell, math
 from derive.book.template import AS_TEXT
+from derive.commands import about
 from derive.cost.assumptions import CHOICES, DEFAULT
 from derive.cost.limits import LIMITS
 from derive.cost.strategies import STRATEGIES
 from derive.facts import Chip, Model, shipped
 from derive.facts.fact import CHIP_FACTS, MODEL_COUNTS
 from derive.notation import printed, units
-from derive.notation.printed import Rounding
 from derive.notation.symbols import vocabulary
 from derive.solve.answer import Bounded
 
@@ -72,7 +72,7 @@ def _page(build: str) -> str:
         rendered=first.rendered.text.partition("\n\n")[2],
         why=report.why(shelf, f"{FIRST.name[:2]}.least").replace(f"{called(GUIDE)}/", "chapters/"),
         refused=list(_refused(refused)),
-        functions=[_entry(one, 1, -1) for one in FUNCTIONS],
+        functions=[_entry(one, 1) for one in FUNCTIONS],
         derived=DERIVED,
         as_text=re.sub(r"<<(?: '<<' >>)?|<% \w+ %>", r"`\g<0>`", AS_TEXT),
         chapter=_entry(Chapter),
@@ -112,31 +112,8 @@ def _refused(result: Result) -> Iterator[Entry]:
         yield Entry(typed, problem.text)
 
 
-def _entry(one: Callable[..., Any], first: int = 0, last: int | None = None) -> Entry:
-    """A function or a class as it is called, without types and without some of its arguments."""
-    signature = inspect.signature(one)
-    bare = [
-        each.replace(annotation=each.empty, default=_Default.of(each))
-        for each in list(signature.parameters.values())[first:last]
-    ]
-    call = signature.replace(parameters=bare, return_annotation=signature.empty)
-    return Entry(f"{one.__name__}{call}", _told(one))
-
-
-class _Default(str):
-    """A default as an author types it."""
-
-    __repr__ = str.__str__
-
-    @classmethod
-    def of(cls, parameter: inspect.Parameter) -> Any:
-        default = parameter.default
-        if default is parameter.empty:
-            return default
-        if isinstance(default, Rounding):
-            return cls(f"{default.kind}({default.digits or ''})")
-        plain = default is None or isinstance(default, (str, bool, int, tuple))
-        return cls(repr(default) if plain else "...")
+def _entry(one: Callable[..., Any], first: int = 0) -> Entry:
+    return Entry(about.called(one, first), _told(one))
 
 
 def _told(one: Callable[..., Any]) -> str:

@@ -17,7 +17,7 @@ from derive.cost.block import Block
 from derive.cost.limits import LIMITS, Limit
 from derive.cost.strategies import BLOCKS, STRATEGIES, Strategy, layer, strategy
 from derive.facts import Catalogue, Chip, Model, chip, load_file, model, shipped
-from derive.notation.errors import DeriveError, UnknownName, quoted, unknown
+from derive.notation.errors import DeriveError, UnknownName, lookup, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
 from derive.notation.read import assignment
@@ -45,8 +45,7 @@ def catalogue_of(options: Namespace) -> Catalogue:
     known: Catalogue = getattr(options, "catalogue", None) or shipped()
     for name in options.facts or ():
         known = load_file(path_of(name, "--facts"), onto=known)
-    if options.profile not in known.profiles:
-        raise unknown("profile", options.profile, known.profiles)
+    lookup("profile", options.profile, known.profiles)
     return known
 
 

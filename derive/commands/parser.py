@@ -16,6 +16,7 @@ OVERLAPS = ("concurrent", "serial")
 PASSES = ("each", "forward", "backward", "step")
 KEEPS = ("activations", "none", "weights", "all")
 FORMATS = ("text", "json", "github", "junit")
+STYLES = ("table", "notebook")
 SPLITS = ("divisors", "powers_of_two", "torus")
 TASK = {
     "model": "such as llama-3-70b",
@@ -152,10 +153,10 @@ def parser() -> ArgumentParser:
     form = audit.add_mutually_exclusive_group()
     _chosen(form, "--format", FORMATS, "what is printed: ")
     form.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
-    figures = _command(commands, "figures", "every figure of the book", "book", "figures")
+    figures = _command(commands, "figures", "every figure of the book", "build", "figures")
     _once(figures, "--chapters", metavar="FOLDER", help="the folder of chapters")
     _json(figures)
-    why = _command(commands, "why", "the tree of one figure down to its sources", "book", "why")
+    why = _command(commands, "why", "the tree of one figure down to its sources", "build", "why")
     told = "such as 06.alpha-v5p, or plan.RANK.NAME with the options of plan: plan.1.mfu"
     why.add_argument("figure", metavar="CHAPTER.FIGURE", help=told)
     _task(why, required=False)
@@ -263,7 +264,7 @@ def _plan(plan: ArgumentParser) -> None:
     _once(plan, "--why", nargs=2, metavar=("A", "B"), help=told)
     told = "the rank of a plan as well, such as tp=8,cp=1,pp=4"
     plan.add_argument("--also", metavar="DEGREES", action="append", help=told)
-    _once(plan, "--style", help="table (the default) or notebook")
+    _chosen(plan, "--style", STYLES)
     _json(plan)
 
 

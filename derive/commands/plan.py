@@ -12,7 +12,7 @@ import sympy as sp
 
 from derive.commands.inputs import catalogue_of, set_values
 from derive.commands.mesh import sizes_of
-from derive.commands.parser import TASK
+from derive.commands.parser import STYLES, TASK
 from derive.cost.assumptions import step_assumptions
 from derive.facts import DEFAULT_PROFILE, Catalogue, chip, model
 from derive.facts.catalogue import cited, tree
@@ -29,7 +29,6 @@ from derive.plan.search import Ranking, search
 from derive.plan.task import Task, check_parameters, task
 
 TOP_OF_STYLE: Mapping[str, int] = MappingProxyType({"table": report.TOP, "notebook": 3})
-STYLES = tuple(TOP_OF_STYLE)
 NOTHING_FITS = 1
 OPTIONS: Mapping[str, str] = MappingProxyType({"N": "--cards", "T": "--seq", "B_seq": "--batch"})
 Wanted = dict[str, int]  # degrees by the names of their axes
@@ -40,9 +39,7 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
 
     Raises DeriveError for input that no plan can have.
     """
-    style = STYLES[0] if options.style is None else options.style
-    if style not in STYLES:
-        raise unknown("style", style, STYLES)
+    style = options.style or STYLES[0]
     top = _top(options.top, style)
     also = [_degrees(text, "--also") for text in options.also or ()]
     compared = [_rank_or_degrees(text) for text in options.why or ()]

@@ -15,9 +15,13 @@ from pathlib import Path
 from traceback import format_exception_only
 from typing import Any
 
+import derive
 from derive.commands import about, output
 from derive.commands.completion import matches
+from derive.cost.limits import LIMITS
+from derive.cost.strategies import STRATEGIES
 from derive.notation.errors import DeriveError, unknown
+from derive.notation.symbols import vocabulary
 
 BANNER = """\
 derive: closed forms for distributed training. Try
@@ -133,11 +137,6 @@ def _history() -> Path:
 
 def run() -> int:
     """Read and evaluate until the input ends; always 0."""
-    import derive
-    from derive.cost.limits import LIMITS
-    from derive.cost.strategies import STRATEGIES
-    from derive.notation.symbols import vocabulary
-
     names: dict[str, Any] = {name: getattr(derive, name) for name in dir(derive)}
     names |= {"__builtins__": builtins, "help": Help()}
     symbols = [s for s, known in vocabulary().items() if known.role not in ("time", "axis")]

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
+import derive
 from derive.book.folders import DRAFT, OUTPUT
 from derive.commands import output
 from derive.facts import shipped
@@ -22,7 +23,7 @@ INTERVAL = 0.5
 SETTLING = 0.1  # seconds without a change: editors write a file in several steps
 Attempt: TypeAlias = Callable[[str], Iterable[str]]  # of a chapter's folder, to lines that tell it
 Snapshot: TypeAlias = Mapping[str, frozenset[tuple[str, int, int]]]
-IMPORTED = ("jinja2", "markdown_it", "numpy", "matplotlib.figure", "derive.commands.value")
+IMPORTED = ("jinja2", "markdown_it", "numpy", "matplotlib.figure")
 
 
 def watch(
@@ -47,8 +48,6 @@ def watch(
 
 def prepare() -> None:
     """Import what chapters use, and read what they share, once."""
-    import derive
-
     for module in IMPORTED:
         with suppress(ImportError):  # the attempt says what is missing
             import_module(module)
@@ -111,8 +110,8 @@ def _snapshot(place: Path, picked: Callable[[], Iterable[str]]) -> Snapshot:
 def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            made = entry.name == OUTPUT or entry.name.endswith(".svg")
-            if not made and not entry.name.startswith((f"{DRAFT}.", ".")):
+            built = entry.name == OUTPUT or entry.name.endswith(".svg")
+            if not built and not entry.name.startswith((f"{DRAFT}.", ".")):
                 with suppress(OSError):
                     if entry.is_file():
                         status = entry.stat()

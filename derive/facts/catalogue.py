@@ -21,7 +21,7 @@ from derive.facts import checks, derived, tables
 from derive.facts.checks import Place, other, typed
 from derive.facts.fact import CHIP_FACTS, Profile, Source, choose
 from derive.facts.owners import Chip, Model
-from derive.notation.errors import DeriveError, FactError, quoted, unknown
+from derive.notation.errors import DeriveError, FactError, lookup, quoted, unknown
 from derive.notation.quantity import Quantity
 
 DATA = Path(__file__).parent / "data"
@@ -103,9 +103,7 @@ def sources(catalogue: Catalogue | None = None) -> tuple[Source, ...]:
 def source(key: str, catalogue: Catalogue | None = None) -> Source:
     """The source of that citation key; raises UnknownName, offering the nearest keys."""
     known = (catalogue or shipped()).sources
-    if typed(key, "a source's key", "SB5") not in known:
-        raise unknown("source", key, known)
-    return known[key]
+    return lookup("source", typed(key, "a source's key", "SB5"), known)
 
 
 def chip(
@@ -125,9 +123,8 @@ def chip(
     """
     known = with_files(catalogue, files)
     named = known.chip(name)
-    if typed(profile, "a profile's name", DEFAULT_PROFILE) not in known.profiles:
-        raise unknown("profile", profile, known.profiles)
-    return named.under(known.profiles[profile], override)
+    name = typed(profile, "a profile's name", DEFAULT_PROFILE)
+    return named.under(lookup("profile", name, known.profiles), override)
 
 
 def model(

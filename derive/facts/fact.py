@@ -16,7 +16,7 @@ import sympy as sp
 
 from derive.notation import symbols as v
 from derive.notation import units
-from derive.notation.errors import FactError, unknown
+from derive.notation.errors import FactError, lookup
 from derive.notation.quantity import Quantity, Status
 from derive.notation.units import Unit, byte, chip, flop, label, one, parameter, second
 
@@ -105,9 +105,7 @@ class Fact:
     def reading(self, key: str) -> Reading:
         """The reading named `key`; raises UnknownName, offering the nearest keys."""
         known = {reading.key: reading for reading in self.readings}
-        if key not in known:
-            raise unknown(f"reading of {self.key.name} of {self.owner}", key, known)
-        return known[key]
+        return lookup(f"reading of {self.key.name} of {self.owner}", key, known)
 
     def quantity(self, reading: Reading) -> Quantity:
         """A reading of this fact as a leaf quantity named after the fact's symbol, or its key.

@@ -25,7 +25,15 @@ from derive.facts.fact import (
     Reading,
     choose,
 )
-from derive.notation.errors import DeriveError, FactError, UnitError, guarded, quoted, unknown
+from derive.notation.errors import (
+    DeriveError,
+    FactError,
+    UnitError,
+    guarded,
+    lookup,
+    quoted,
+    unknown,
+)
 from derive.notation.quantity import Quantity, Status, evaluated
 from derive.notation.symbols import D, F, G, H, K, L, P, V, n_F, n_V, rank, unit_of_symbol
 from derive.notation.units import parameter
@@ -221,9 +229,7 @@ class Chip(Owner):
 
 
 def _declared(key: str) -> FactKey:
-    if typed(key, "a fact", "ici_axis") not in CHIP_FACTS:
-        raise unknown("fact", key, CHIP_FACTS)
-    return CHIP_FACTS[key]
+    return lookup("fact", typed(key, "a fact", "ici_axis"), CHIP_FACTS)
 
 
 def _told(reading: Reading | None) -> str:
@@ -270,9 +276,7 @@ class Model(Owner):
         known = {fact.key.name: fact for fact in self.facts}
         if not known:
             raise FactError(f"{self.name} has no facts beside its shapes")
-        if key not in known:
-            raise unknown(f"fact of {self.name}", key, known)
-        return known[key]
+        return lookup(f"fact of {self.name}", key, known)
 
     @cached_property
     def counts(self) -> dict[str, Fact]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from unicodedata import category
 
 Guarded = TypeVar("Guarded", bound=Callable[..., object])
+Item = TypeVar("Item")
 LARGEST_BITS = 10_000  # Python refuses to print whole numbers of many thousand digits
 TOO_LARGE = f"a number of more than {LARGEST_BITS:,} bits"
 
@@ -73,6 +74,13 @@ def unknown(kind: str, name: object, names: Iterable[str]) -> UnknownName:
     listed = ", ".join(known) or "none"
     other = f"known: {listed}" if len(listed) <= 400 else f"{len(known)} are known, none like it"
     return UnknownName(f"unknown {kind} {quoted(name)}; {meant(name, known, other)}")
+
+
+def lookup(kind: str, name: str, known: Mapping[str, Item]) -> Item:
+    """What is known by that name; raises UnknownName as `unknown` words it."""
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]
 
 
 def meant(name: object, names: Iterable[str], otherwise: str = "") -> str:

@@ -22,7 +22,7 @@ def library(name: str) -> Any:
 def frame(rows: Iterable[Mapping[str, Any]], attrs: Mapping[str, Any], start: int = 0) -> Any:
     """Rows of JSON as a pandas DataFrame with an index from `start`; of a mapping within a row each
     name is a column, such as degrees.X. Raises DeriveError where pandas is missing."""
-    made = library("pandas").json_normalize(list(rows))
-    made.index += start
-    made.attrs |= attrs
-    return made
+    table = library("pandas").json_normalize(list(rows))
+    table.index += start
+    table.attrs |= attrs
+    return table

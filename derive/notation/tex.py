@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Literal, get_args
+from typing import Any
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
 from derive.notation.digits import grouped
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.errors import DeriveError, quoted
 from derive.notation.symbols import known, rank
 from derive.notation.text import Factor, quotient, summed, terms, text
 
 __all__ = ["block", "inline", "latex_of", "tex", "text"]
 
-Dialect = Literal["github", "dollars"]
-DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 MAX_LENGTH = 1000
 AND = r" \quad\text{and}\quad "
 
@@ -32,8 +30,6 @@ DENIED = (
     "eqref", "require", "href", "url", "class", "style", "cssId", "unicode", "include",
 )  # fmt: skip
 _DENIED = re.compile(rf"\\(?:{'|'.join(DENIED)})(?![A-Za-z])")
-# Between dollars Markdown comes first and eats these.
-_EATEN = re.compile(r"[})\]]_|\\[\\{},;:!%#_|]|\*|\]\(|<[A-Za-z/!]")
 _RELATIONS = {"==": "=", ">=": r"\geq", "<=": r"\leq", ">": ">", "<": "<", "!=": r"\neq"}
 
 
@@ -175,44 +171,24 @@ def checked(source: str) -> str:
     return source
 
 
-def inline(source: str, dialect: Dialect = "github") -> str:
-    """TeX inside a sentence. `github` is dollar and backtick, which Markdown leaves alone.
+def inline(source: str) -> str:
+    """TeX inside a sentence, between dollar and backtick, which Markdown leaves alone.
 
-    Raises DeriveError for TeX that GitHub rejects, that has a line break or that, between plain
-    dollars, Markdown would eat.
+    Raises DeriveError for TeX that GitHub rejects or that has a line break.
     """
-    _known(dialect)
     source = checked(source.strip())
     if not source or "\n" in source:
         raise DeriveError(f"inline math is one line and not empty: {quoted(source)}")
-    if dialect == "github":
-        return f"$`{source}`$"
-    return f"${_uneaten(source)}$"
+    return f"$`{source}`$"
 
 
-def block(source: str, dialect: Dialect = "github") -> str:
-    """TeX on lines of its own, without a final newline; raises what `inline` raises but for lines.
-
-    `github` is a fenced block of math, which keeps the backslashes that end rows.
-    """
-    _known(dialect)
+def block(source: str) -> str:
+    """A fenced block of math, which keeps the backslashes that end rows, without a final newline;
+    raises what `inline` raises but for lines."""
     source = checked(source.strip())
     if not source or re.search(r"\n\s*\n", source):
         raise DeriveError(f"a block of math has no empty lines: {quoted(source)}")
-    if dialect == "github":
-        return f"```math\n{source}\n```"
-    return f"$$\n{_uneaten(source)}\n$$"
-
-
-def _known(dialect: str) -> None:
-    if dialect not in DIALECTS:
-        raise unknown("dialect", dialect, DIALECTS)
-
-
-def _uneaten(source: str) -> str:
-    if match := _EATEN.search(source):
-        raise DeriveError(f"between dollars Markdown eats {match[0]!r}: {quoted(source)}")
-    return source
+    return f"```math\n{source}\n```"
 
 
 def cell(expr: sp.Basic) -> str:

@@ -37,7 +37,7 @@ def _product(left: Powers, right: Powers, order: tuple[str, ...]) -> Powers:
     return tuple((name, total[name]) for name in order if total.get(name))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Unit:
     """A product of powers of the base units, with the labels that are printed with it."""
 
@@ -70,6 +70,8 @@ class Unit:
         every = self.powers + self.labels
         above = [_raised(n, p) for n, p in every if p > 0]
         return "/".join([" ".join(above) or "1", *(_raised(n, -p) for n, p in every if p < 0)])
+
+    __repr__ = __str__
 
     def words(self, *, singular: bool = False) -> str:
         """The unit as it reads in a sentence: "tokens per chip", "FLOP per byte", "" if none.

@@ -138,12 +138,10 @@ def equation(claims: Claims, where: str) -> sp.Eq:
     return claim
 
 
-def random_points(
-    symbols: Iterable[sp.Symbol], count: int = POINTS, seed: int = SEED
-) -> Iterator[Numbers]:
+def random_points(symbols: Iterable[sp.Symbol], count: int = POINTS) -> Iterator[Numbers]:
     """Positive rational values for each symbol, the same on every run: thousandths from 2 to 10."""
     ordered = sorted(symbols, key=v.rank)
-    source = random.Random(seed)
+    source = random.Random(SEED)
     for _ in range(count):
         yield {s: sp.Rational(source.randint(2000, 10000), 1000) for s in ordered}
 

@@ -50,7 +50,7 @@ class Sweep(Numbers):
         sweep.swept = swept
         return sweep
 
-    def __array_finalize__(self, made_from: object) -> None:
+    def __array_finalize__(self, origin: object) -> None:
         self.swept = None  # of a view it is not known which points those are
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
@@ -68,15 +68,15 @@ class Sweep(Numbers):
         what it rests on. Raises DeriveError where pandas is missing."""
         swept, asked = self._known()
         numbers = {s.name: array.ravel() for s, array in swept.arrays.items()}
-        made = library("pandas").DataFrame({**numbers, asked: np.array(self).ravel()})
+        table = library("pandas").DataFrame({**numbers, asked: np.array(self).ravel()})
         units = {s.name: str(v.unit_of_symbol(s)) for s in swept.arrays}
-        made.attrs |= {
+        table.attrs |= {
             "units": {**units, asked: str(swept.question.unit)},
             "strategy": swept.name,
             "closed_form": swept.closed_form,
             "rests_on": list(swept.rests_on),
         }
-        return made
+        return table
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The sweep of one symbol along one dimension as a line, in the `axes` of matplotlib that

@@ -9,7 +9,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive.notation.errors import DeriveError, UnknownName
+from derive.notation.errors import DeriveError
 from derive.notation.read import expression
 from derive.notation.symbols import (
     M_X,
@@ -210,11 +210,7 @@ def test_tex_refuses_what_cannot_be_shown(expr: sp.Expr) -> None:
 
 def test_delimiters() -> None:
     assert inline(r"\frac{B}{X}") == r"$`\frac{B}{X}`$"
-    assert inline(r"\frac{B}{X}", "dollars") == r"$\frac{B}{X}$"
     assert block("a = b") == "```math\na = b\n```"
-    assert block("a = b", "dollars") == "$$\na = b\n$$"
-    with pytest.raises(UnknownName, match="dialect"):
-        inline("a", "latex")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -237,18 +233,6 @@ def test_a_macro_is_its_whole_name(source: str) -> None:
     assert checked(source) == source
 
 
-@pytest.mark.parametrize(
-    "source",
-    [r"\mathbf{x}_{i}", r"(a)_i", r"[a]_i", r"a \\ b", r"\{a\}", r"50\%", r"a \, b", "F^*", 
-     "[a](b)", "a <b"],
-)  # fmt: skip
-def test_what_markdown_eats_is_refused_between_dollars_only(source: str) -> None:
-    assert inline(source)
-    for wrap in (inline, block):
-        with pytest.raises(DeriveError, match="Markdown eats"):
-            wrap(source, "dollars")
-
-
 def test_lines() -> None:
     assert block("a\nb") == "```math\na\nb\n```"
     with pytest.raises(DeriveError):
@@ -257,10 +241,10 @@ def test_lines() -> None:
         block("a\n\nb")
 
 
-def test_every_tex_of_the_vocabulary_passes_both_dialects() -> None:
+def test_every_tex_of_the_vocabulary_passes() -> None:
     mesh_axis("my_axis")  # one that a user named
     for known in vocabulary().values():
-        assert inline(tex(known.symbol), "dollars") == f"${known.tex}$"
+        assert inline(tex(known.symbol)) == f"$`{known.tex}`$"
 
 
 def test_a_formula_takes_milliseconds() -> None:

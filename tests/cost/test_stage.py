@@ -4,6 +4,7 @@ and a wrong coefficient is noticed."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import sympy as sp
@@ -326,6 +327,16 @@ def without_one(name: str) -> Patch:
     return patch
 
 
+def heavier(monkey: pytest.MonkeyPatch) -> None:
+    """Each move of a gradient twice."""
+    before = stage.gradient_moves
+    monkey.setattr(
+        stage,
+        "gradient_moves",
+        lambda cost: tuple(replace(m, array_bytes=2 * m.array_bytes) for m in before(cost)),
+    )
+
+
 def copies(monkey: pytest.MonkeyPatch) -> None:
     monkey.setattr(memory, "ADAM_FP32_COPIES", 2)
 
@@ -369,7 +380,7 @@ SLIPS: tuple[tuple[Patch, tuple[Callable[[], None], ...]], ...] = (
     (scaled(stage, "on_chip", sp.Integer(2)), (bytes_of_the_tensor_group, bytes_of_the_ring)),
     (without_one("tensor_moves"), (bytes_of_the_tensor_group,)),
     (without_one("ring_moves"), (bytes_of_the_ring,)),
-    (without_one("gradient_moves"), (gradients_and_updates,)),
+    (heavier, (gradients_and_updates,)),
     (without_one("hops"), (hops_of_a_stage,)),
     (copies, (states_of_a_chip,)),
     (fewer_tables, (parameters_of_a_chip,)),
@@ -392,6 +403,15 @@ def test_a_changed_coefficient_is_noticed(
     for term in terms:
         with pytest.raises(AssertionError):
             term()
+
+
+def test_a_parameter_whose_gradient_is_not_moved_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without_one("gradient_moves")(monkeypatch)
+    forget()
+    with pytest.raises(ValueError, match="longer"):
+        step._model.__wrapped__(MODEL.assumptions, True, "switch")
 
 
 def forget() -> None:

@@ -84,7 +84,6 @@ class Chapter:
         self.number, self.title, self.profile = number, checked(title), profile
         self.names = (*_names(names), *self.catalogue.names)
         self.chips: list[facts.Chip] = []
-        self.models: list[facts.Model] = []
         self.figures: dict[str, Figure] = {}
         self.conditions: dict[str, Formula] = {}
         self.derivations: dict[str, tuple[Step, ...]] = {}
@@ -108,9 +107,7 @@ class Chapter:
 
     def model(self, name: str) -> facts.Model:
         """The model of that name."""
-        model = facts.model(name, catalogue=self.catalogue)
-        self.models.append(model)
-        return model
+        return facts.model(name, catalogue=self.catalogue)
 
     def shown(
         self,

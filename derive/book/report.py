@@ -43,16 +43,12 @@ def figures(shelf: Shelf) -> tuple[list[dict[str, Any]], list[Problem]]:
 
 def listing(figures: Sequence[Mapping[str, Any]]) -> str:
     """Figures as text: name, kind, what is printed and whether it holds."""
-    rows = [
-        (
-            in_full(
-                f"{r['chapter']}.{r['name']}", tuple(r[k] for k in ("row", "column") if k in r)
-            ),
-            f"{r['kind']:<7}",
-            r["printed"] + ("" if r["holds"] else "  DOES NOT HOLD"),
-        )
-        for r in figures
-    ]
+    rows = []
+    for r in figures:
+        place = tuple(r[key] for key in ("row", "column") if key in r)
+        name = in_full(f"{r['chapter']}.{r['name']}", place)
+        holds = "" if r["holds"] else "  DOES NOT HOLD"
+        rows.append((name, f"{r['kind']:<7}", r["printed"] + holds))
     return "\n".join(aligned(rows))
 
 

@@ -16,13 +16,15 @@ from derive.book.draft import draft
 from derive.book.files import terminated_as_interrupted
 from derive.book.folders import TEMPLATE, Folder, Shelf
 from derive.book.problems import BookError
-from derive.commands import guide, output, plan, value
+from derive.commands import guide, output
 from derive.commands.formats import Document, row, told
 from derive.commands.inputs import path_of
 from derive.commands.parser import FORMATS, PLANNED
 from derive.commands.watch import watch
+from derive.facts import Catalogue
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import counted
+from derive.notation.quantity import Quantity
 
 DONE, DRIFT, ERROR = 0, 1, 2
 
@@ -179,6 +181,8 @@ def why(options: Namespace) -> tuple[None, str]:
     """The tree of one figure, named CHAPTER.FIGURE or plan.RANK.NAME, down to its sources. Raises
     DeriveError."""
     if options.figure.startswith("plan."):
+        from derive.commands import plan  # for this alone: it takes a tenth of a second
+
         return None, plan.why(options)
     for name in PLANNED:
         if getattr(options, name) is not None:
@@ -188,7 +192,13 @@ def why(options: Namespace) -> tuple[None, str]:
 
 def shelf_of(options: Namespace) -> Shelf:
     """The chapters of the book that was named, whose templates may ask what `derive` answers."""
-    return Shelf(place_of(options.chapters), value.answer)
+
+    def answer(question: str, catalogue: Catalogue) -> Quantity:
+        from derive.commands import value  # as plan: only where a template asks
+
+        return value.answer(question, catalogue)
+
+    return Shelf(place_of(options.chapters), answer)
 
 
 def place_of(typed: str | None, *, new: bool = False) -> Path:

@@ -23,7 +23,7 @@ INTERVAL = 0.5
 SETTLING = 0.1  # seconds without a change: editors write a file in several steps
 Attempt: TypeAlias = Callable[[str], Iterable[str]]  # of a chapter's folder, to lines that tell it
 Snapshot: TypeAlias = Mapping[str, frozenset[tuple[str, int, int]]]
-IMPORTED = ("jinja2", "markdown_it", "numpy", "matplotlib.figure")
+IMPORTED = ("jinja2", "markdown_it", "numpy", "matplotlib.figure", "derive.commands.value")
 
 
 def watch(

@@ -23,7 +23,7 @@ from typing import Any
 import sympy as sp
 
 from derive.cost.assumptions import CHOICES, Assumptions, assume
-from derive.cost.load import Load, Requirement
+from derive.cost.load import Requirement
 from derive.cost.network import TORUS_AXES
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, guarded, quoted, whole_number, written
@@ -34,7 +34,7 @@ from derive.solve.answer import assumption_lines, folded, input_lines
 from derive.solve.evaluate import computed
 from derive.solve.links import deciding, suited
 from derive.solve.question import Subject, question, requirement
-from derive.solve.values import Giver, Values, filled, typed_values, values_for, whole
+from derive.solve.values import Giver, filled, typed_values, values_for, whole
 
 SPLITS = ("divisors", "powers_of_two", "torus")
 LARGEST = 10**7
@@ -199,11 +199,11 @@ def feasible(
     needed = {s for load in need.loads for s in load.total.free_symbols} - {*need.mesh}
     full = filled(needed, need, None, bound)
     known = full.checked()
-    alone = [_AtCut(load, known) for load in need.loads]
-    added = alone
+    numbers = {symbol: quantity.value for symbol, quantity in known.items()}
+    added = need.loads
     if splits == "torus":
         serial = requirement(subject, None, assume(need.assumptions, overlap="serial"))
-        added = [_AtCut(load, known) for load in serial.loads]
+        added = serial.loads
         most = int(bound[v.M_axes].value) if v.M_axes in bound else 3
         sizes = [whole_number("shape", size) for size in (shape or ())[: most + 1]]
         if not 0 < len(sizes) <= most or prod(sizes) != chips:
@@ -211,8 +211,12 @@ def feasible(
             raise DeriveError(f"torus: expected a shape {told}, found {written(shape)}")
     candidates = []
     for cut in dict.fromkeys(_splits(need, chips, splits, shape or ())):
-        here = added if cut.shared else alone
-        loads = tuple((x.passes, "+".join(x.links), x.at(cut)) for x in here)
+        chosen_here = (*cut.degrees, *cut.torus_axes)
+        here = numbers | {v.find(name): sp.Rational(n) for name, n in chosen_here}
+        loads = tuple(
+            (" and ".join(load.passes), "+".join(load.links), computed(load.total, here))
+            for load in (added if cut.shared else need.loads)
+        )
         taken = prod(degree for _, degree in cut.degrees)
         candidates.append(Candidate(cut.degrees, cut.torus_axes, taken, chips - taken, loads))
     notes = full.idle(rest, deciding(subject, asked, before, under))
@@ -283,19 +287,6 @@ def _axes_of(group: int, parts: list[tuple[int, int]], blocks: tuple[int, ...]) 
         if min(p) > 1
     ]
     return sum(shares, sp.S.Zero) or sp.Rational(1, 2)
-
-
-class _AtCut:
-    """A load with everything bound but the mesh and its torus axes; those are put in for each
-    split, in exact numbers."""
-
-    def __init__(self, load: Load, values: Values) -> None:
-        self.passes, self.links = " and ".join(load.passes), load.links
-        self.total, self.given = load.total, {s: q.value for s, q in values.items()}
-
-    def at(self, cut: Cut) -> sp.Rational:
-        named = {v.find(name): sp.Rational(n) for name, n in (*cut.degrees, *cut.torus_axes)}
-        return computed(self.total, {**self.given, **named})
 
 
 # From a real-valued degree or size to one that exists: powers of two, and whole multiples.

@@ -85,9 +85,6 @@ class Override:
     before: Reading | None
     after: Reading
 
-    def __str__(self) -> str:
-        return f"{self.key}: {_told(self.after)} instead of {_told(self.before)}"
-
 
 @guarded
 @dataclass(frozen=True, repr=False)
@@ -230,14 +227,6 @@ class Chip(Owner):
 
 def _declared(key: str) -> FactKey:
     return lookup("fact", typed(key, "a fact", "ici_axis"), CHIP_FACTS)
-
-
-def _told(reading: Reading | None) -> str:
-    if reading is None:
-        return "no reading"
-    value = reading.value
-    shown = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return f"{shown} [{reading.key or reading.status}]"
 
 
 # --- a model

@@ -56,7 +56,7 @@ def render(folder: Folder, shelf: Shelf) -> Result:
     compiled = template.compiled(source, path, prose.names())
     raw = prose.completed(template.rendered(compiled, path))
     head = (
-        f"<!-- Made from {TEMPLATE} and {FIGURES} by: {shelf.command} {chapter.number} "
+        f"<!-- Made from {TEMPLATE} and {FIGURES} by: {shelf.script} {chapter.number} "
         f"(edit those, not this file) -->\n\n"
     )
     try:
@@ -118,7 +118,7 @@ def render_all(
     texts = {folder.path / OUTPUT: result.rendered.text for folder, result in results.items()}
     there = cache(lambda path: anchors(texts[path] if path in texts else path.read_text("utf-8")))
     for folder, result in results.items():
-        outcomes[folder] = _attempted(shelf, partial(_read, result, texts, there, holes))
+        outcomes[folder] = _attempted(shelf, partial(_read, result, shelf, texts, there, holes))
     return outcomes
 
 
@@ -133,15 +133,23 @@ def _attempted(shelf: Shelf, step: Callable[[], Outcome]) -> Outcome | BookError
 
 
 def _read(
-    result: Result, texts: Mapping[Path, str], there: Callable[[Path], frozenset[str]], holes: bool
+    result: Result,
+    shelf: Shelf,
+    texts: Mapping[Path, str],
+    there: Callable[[Path], frozenset[str]],
+    holes: bool,
 ) -> Result:
     """The result with what the lint says of it."""
     folder, problems = result.folder, list(result.problems)
     drawn = {name for name, _ in result.plots} | {OUTPUT}
+    outputs = {one.path / OUTPUT for one in shelf.folders} - texts.keys()
+    unbuilt = {path for path in outputs if not path.exists()}
 
     def anchors_at(path: str, anchor: str) -> Set[str] | None:
         place = Path(os.path.normpath(folder.path / path))
         place = place / OUTPUT if place.is_dir() else place
+        if place in unbuilt:
+            return {anchor}
         if place not in texts and path not in drawn and not place.exists():
             return None
         return there(place) if anchor and place.suffix == ".md" else {anchor}

@@ -82,7 +82,7 @@ class Chapter:
         self.catalogue = facts.with_files(None, [_folder() / file for file in listed])
         lookup("profile", profile, self.catalogue.profiles)
         self.number, self.title, self.profile = number, checked(title), profile
-        self.names = (*_names(names), *self.catalogue.names)
+        self.names = (*_names(names), title, *self.catalogue.names)
         self.chips: list[facts.Chip] = []
         self.figures: dict[str, Figure] = {}
         self.conditions: dict[str, Formula] = {}

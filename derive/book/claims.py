@@ -26,7 +26,9 @@ A hedge before or after the number is part of the claim:
 
 Under the last two `round` and `times` round the value to that side. `floor` says that the value is
 an upper bound, rounded down: it takes "at most" as it stands and refuses "at least"; `ceil` is the
-reverse. What the words count is checked, too: each unit after the number must be the quantity's.
+reverse. The number of a threshold is such a bound: without a hedge, and under the one that says so
+("at least" of a lower bound), `round` is `ceil` or `floor`; "over" speaks of the number itself.
+What the words count is checked, too: each unit after the number must be the quantity's.
 """
 
 from __future__ import annotations
@@ -157,6 +159,7 @@ def _place(
 ) -> int:
     """The place of the last of as many significant digits as the author's."""
     own = len(str(abs(written.value / written.widest)))
+    own += own == 1 and written.widest > written.step  # "2,000" may stand for 1,500 or 2,499
     place = magnitude(scaled or written.step / _one(written)) - own + 1
     if len(str(abs(comes_out(scaled, Fraction(10) ** place)))) > own:  # 9.996 is 10.0
         place += 1

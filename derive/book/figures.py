@@ -35,6 +35,8 @@ def quantity_of(value: object, name: str = "") -> Quantity:
     if isinstance(value, (int, str, Fraction, sp.Rational)) and not isinstance(value, bool):
         return number(value, name=name)
     if isinstance(quantity := getattr(value, "quantity", None), Quantity):
+        if idle := [note for note in getattr(value, "notes", ()) if "plays no part" in note]:
+            raise DeriveError(f"{name}: {idle[0]}; leave it out")
         return quantity
     hint = "; .on(...) gives its number" if hasattr(value, "on") else ""
     raise DeriveError(
@@ -120,14 +122,14 @@ class Figure:
 
     def _rule(self, words: str) -> str:
         """The rule for these words: a bound is rounded to its own side where no hedge softens it,
-        or where one says that it is a bound."""
+        or where one says that it is a bound: "at least", for "over" speaks of the number."""
         if self.kind == "given" and self.quantity is not None:
             return given_rule(self.quantity)
         side = _SIDES[self.quantity.bound if self.quantity is not None else ""]
         if not side or self.check != "round":
             return self.check
         says = literal(words).hedges
-        bounds = says and says.issubset(claims.BOUNDS[side])
+        bounds = says == {self.quantity.bound if self.quantity is not None else ""}
         return side if bounds or unhedged(words)[0] == words else self.check
 
 

@@ -67,11 +67,15 @@ class Shelf:
         self._declared: dict[Folder, Chapter | BookError] = {}
 
     @property
+    def script(self) -> str:
+        """What builds the chapters: the script beside them, where there is one."""
+        return f"python {SCRIPT}" if has_script(self.place) else "derive build"
+
+    @property
     def command(self) -> str:
-        """What is typed to build: the script beside the chapters, where there is one."""
-        if has_script(self.place):
-            return f"python {SCRIPT}"
-        return f"derive build --chapters {called(self.place)}"
+        """What is typed to build them from here."""
+        where = "" if has_script(self.place) else f" --chapters {called(self.place)}"
+        return f"{self.script}{where}"
 
     def picked(self, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
         """All chapters, or those wanted by number, by folder name or by the path of a file in the
@@ -221,6 +225,11 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
             wanted, whose = missing.groups()
             known = vars(sys.modules[whose]).get("__all__") or dir(sys.modules[whose])
             text = str(unknown(f"name of {whose}", wanted, known))
+        elif isinstance(error, NameError) and error.name:
+            text = str(unknown("name", error.name, vars(module)))
+        elif isinstance(error, AttributeError) and error.name:
+            whose = type(error.obj).__name__
+            text = str(unknown(f"name of a {whose}", error.name, dir(error.obj)))
         elif not isinstance(error, DeriveError):
             text = " ".join(f"{type(error).__name__}: {text}".split())
         raise BookError(Problem(f"{folder}/{file}", line, text)) from None

@@ -22,7 +22,7 @@ from derive.notation.errors import DeriveError, nearest, quoted
 
 SUPPORTING = frozenset({"cite", "derived"})
 SUPPORTED = frozenset({"show", "claim", "given", "cell"})
-_PRINTED = SUPPORTED | {"require", "label", "ref", "cite", "formula", "derivation", "block"}
+_PRINTED = SUPPORTED | {"label", "ref", "cite", "formula", "derivation", "block"}
 _WHOLE = frozenset({"condition", "derivation", "table", "block"})
 Anchors: TypeAlias = Callable[[str, str], Set[str] | None]
 NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
@@ -30,6 +30,9 @@ _TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
 _ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
 _UNDEFINED = re.compile(r"\[[^\[\]]+\]\[[^\[\]]*\]")
 _NOTE = re.compile(r"\[\^[^\s\]]+\]:?")  # of a footnote, which CommonMark takes for a link
+_TARGET = re.compile(r"""<[A-Za-z][^>]*?\b(?:src|href)\s*=\s*["']([^"']*)["']""")
+_IN_PROSE = "prose: print it by show, claim or given"
+_IN_TABLE = "a table: print it by cell(quantity, rule), which figures.py takes"
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
 
 
@@ -96,13 +99,16 @@ def _origin(rendered: Rendered, mistake: Mistake) -> int:
 
 
 def _prose(tokens: Sequence[Any], names: Sequence[str], lines: Sequence[str]) -> Iterator[Mistake]:
-    for index, token in enumerate(tokens):
+    place = _IN_PROSE
+    for token in tokens:
+        if token.type in ("table_open", "table_close"):
+            place = _IN_TABLE if token.type == "table_open" else _IN_PROSE
         if token.type == "html_block":
             bare = _TAG.sub(lambda tag: _lines_of(tag[0]), token.content)
             yield from _digits(bare, names, token.map[0], lines)
-        if token.type != "inline" or tokens[index - 1].type == "heading_open":
+        if token.type != "inline":
             continue
-        yield from _digits(_flat(token.children), names, token.map[0], lines)
+        yield from _digits(_flat(token.children), names, token.map[0], lines, place)
         for child in token.children:
             if child.type == "image":
                 yield from _digits(child.content, names, token.map[0], lines)
@@ -124,17 +130,16 @@ def _names(names: tuple[str, ...]) -> re.Pattern[str] | None:
 
 def _flat(children: Sequence[Any]) -> str:
     """The prose of a paragraph with its line ends; what is no prose is one character."""
-    parts, depth = [], 0
+    parts = []
     for child in children:
         if child.type in ("softbreak", "hardbreak"):
             parts.append("\n")
-            continue
-        depth -= child.type == "link_close"
-        if child.type == "text":
-            parts.append(NOTHING if depth else child.content)
+        elif child.type == "text":
+            parts.append(child.content)
         elif child.type in ("code_inline", "html_inline", "image"):
             parts.append(NOTHING)
-        depth += child.type == "link_open"
+        if child.type == "link_close" and child.info == "auto":
+            parts[-1] = NOTHING  # the address itself
     return "".join(parts)
 
 
@@ -149,16 +154,14 @@ def typed_numbers(text: str, names: Sequence[str]) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, word.start()), typed
 
 
-def _digits(text: str, names: Sequence[str], first: int, lines: Sequence[str]) -> Iterator[Mistake]:
+def _digits(
+    text: str, names: Sequence[str], first: int, lines: Sequence[str], place: str = _IN_PROSE
+) -> Iterator[Mistake]:
     for below, typed in typed_numbers(text, names):
         line = first + below
         line = next((n for n in range(line, len(lines)) if typed in lines[n]), line)
-        yield Mistake(
-            line,
-            f"the number {quoted(revealed(typed))} is typed in prose: print it by show, claim, "
-            f"require or given, or declare it as a name",
-            typed,
-        )
+        told = f"the number {quoted(revealed(typed))} is typed in {place}, or declare it as a name"
+        yield Mistake(line, told, typed)
 
 
 # --- citations
@@ -213,11 +216,14 @@ def _anchors(tokens: Sequence[Any]) -> Iterator[str]:
 def _links(tokens: Sequence[Any], anchors_at: Anchors) -> Iterator[Mistake]:
     here = frozenset(_anchors(tokens))
     for token in tokens:
-        for child in token.children or ():
-            target = child.attrs.get({"link_open": "href", "image": "src"}.get(child.type))
-            if target is not None:
-                problem = _unresolved(revealed(unquote(str(target))), here, anchors_at)
-                if problem:
+        for child in (token, *(token.children or ())):
+            targets = [child.attrs.get({"link_open": "href", "image": "src"}.get(child.type))]
+            if child.type in ("html_block", "html_inline"):
+                targets = _TARGET.findall(child.content)
+            for target in targets:
+                if target is not None and (
+                    problem := _unresolved(revealed(unquote(str(target))), here, anchors_at)
+                ):
                     yield Mistake(token.map[0], problem)
             for undefined in _UNDEFINED.findall(child.content if child.type == "text" else ""):
                 told = f"the link {quoted(revealed(undefined))} has no definition, [...]: address"

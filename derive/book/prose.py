@@ -18,7 +18,7 @@ from derive.book.chapter import Chapter
 from derive.book.figures import Figure, Kind
 from derive.book.folders import OUTPUT, Folder, Shelf
 from derive.book.marks import Mark, checked, from_line, marked
-from derive.book.problems import Problem
+from derive.book.problems import BookError, Problem
 from derive.book.template import current_line
 from derive.notation import tex
 from derive.notation.errors import DeriveError, lookup, quoted, written
@@ -204,10 +204,15 @@ class Prose:
         """The chapter that a name such as "06.mixed" is of, its folder where it is another one, and
         the name that it has there."""
         number, dot, own = name.partition(".")
-        if not dot or not re.fullmatch(r"[0-9]{2}", number) or number == self.chapter.number:
-            return None, self.chapter, own if number == self.chapter.number and dot else name
+        if not dot or not re.fullmatch(r"[0-9]{1,2}", number):
+            return None, self.chapter, name
+        if number.zfill(2) == self.chapter.number:
+            return None, self.chapter, own
         folder, *_ = self.ledger.shelf.picked([number])
-        return folder, self.ledger.shelf.chapter(folder), own
+        try:
+            return folder, self.ledger.shelf.chapter(folder), own
+        except BookError:
+            raise DeriveError(f"{name}: {folder.shown} has errors of its own") from None
 
     def _named(self, kind: str, name: str, own: str, known: Mapping[str, _Item]) -> _Item:
         """What is called `own` in its chapter, and `name` here."""
@@ -244,6 +249,10 @@ class Prose:
     def derivation(self, name: str) -> str:
         """The steps of a derivation, each proved before it is printed."""
         steps = self._used("derivation", name, self.chapter.derivations)
+        proved = self.chapter.conditions.get(name)
+        if proved is not None and proved.latex != steps[-1].latex:
+            told = f"derivation {name} ends in {steps[-1].text}, and condition {name} is another"
+            raise DeriveError(told)
         return self.ledger.mark("derivation", name, blocks.derivation(name, steps))
 
     def table(self, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from derive.book.build import Result, render, render_all
@@ -20,9 +20,10 @@ from derive.notation.text import aligned
 LISTED = 40  # rows of a table in a message
 
 
-def figures(shelf: Shelf) -> tuple[list[dict[str, Any]], list[Problem]]:
-    """Every figure of the book ready for JSON, as declared, then the numbers of tables and labels;
-    and the errors of its chapters: one that cannot be rendered has no figures.
+def figures(shelf: Shelf, wanted: Iterable[str] = ()) -> tuple[list[dict[str, Any]], list[Problem]]:
+    """Every figure of the chapters wanted, or of all, ready for JSON, as declared, then the numbers
+    of tables and labels; and the errors of the chapters: one that cannot be rendered has no
+    figures.
 
     Values are numbers, integers where they are whole. `printed` is what the chapter prints: the
     author's first words for a claim, requirement or given. `inputs` are the inputs of the formula,
@@ -30,7 +31,7 @@ def figures(shelf: Shelf) -> tuple[list[dict[str, Any]], list[Problem]]:
     number in a label with its plot; for a number of a table `row` and `column` are the words of the
     row's first cell and of the header.
     """
-    outcomes = render_all(shelf).values()
+    outcomes = render_all(shelf, wanted).values()
     rows = [
         _record(result, figure, lines.get(_printer(figure)))
         for result in outcomes

@@ -170,7 +170,7 @@ def _repair(shelf: Shelf, chapters: Sequence[Checked], wanted: Sequence[str]) ->
 def figures(options: Namespace) -> tuple[list[dict[str, Any]], str, int]:
     """Every figure of the chapters as JSON-ready data and as a listing, and the exit code: 1 where
     one does not hold. Errors of chapters go to standard error. Raises DeriveError."""
-    figures, errors = report.figures(shelf_of(options))
+    figures, errors = report.figures(shelf_of(options), options.chapter)
     for error in errors:
         output.complain(str(error))
     code = ERROR if errors else DONE if all(figure["holds"] for figure in figures) else DRIFT
@@ -227,4 +227,6 @@ def place_of(typed: str | None, *, new: bool = False) -> Path:
     for place in (here, *here.parents):
         if (place / "chapters").is_dir():
             return place / "chapters"
+        if any(place.glob(f"[0-9][0-9]-*/{TEMPLATE}")):
+            return place
     raise DeriveError("no folder of chapters here or above; name it with --chapters FOLDER")

@@ -154,6 +154,7 @@ def parser() -> ArgumentParser:
     _chosen(form, "--format", FORMATS, "what is printed: ")
     form.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
     figures = _command(commands, "figures", "every figure of the book", "build", "figures")
+    figures.add_argument("chapter", nargs="*", metavar="NN", help="a chapter's number; all without")
     _once(figures, "--chapters", metavar="FOLDER", help="the folder of chapters")
     _json(figures)
     why = _command(commands, "why", "the tree of one figure down to its sources", "build", "why")

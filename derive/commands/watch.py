@@ -75,7 +75,8 @@ def forked(attempt: Attempt, name: str) -> float:
     try:
         used = os.wait4(child, 0)[2]
     except KeyboardInterrupt:  # the child got it as well, and puts files back
-        os.wait4(child, 0)
+        with suppress(ChildProcessError):  # it may have ended just before
+            os.wait4(child, 0)
         raise
     return used.ru_utime + used.ru_stime
 

@@ -214,7 +214,7 @@ def test_every_chapter_is_checked_and_errors_outrank_drift(book, made):
     assert "printed 2,551" in out and "run:" not in out
     assert err == (
         "chapters/07-b/chapter.md.j2:1: the number '3' is typed in prose: print it by show, "
-        "claim, require or given, or declare it as a name\n"
+        "claim or given, or declare it as a name\n"
         "mend the error above, then run: python build.py --check\n"
     )
     assert checked(book, "06")[0] == 1

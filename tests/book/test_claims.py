@@ -281,7 +281,7 @@ def test_an_unknown_rule_offers_the_nearest() -> None:
         ("round", "13.9", Q("136.93"), "137"),
         ("round", "2.5 million tokens", 2**22, "4.2 million tokens"),
         ("round", "a dozen chips", 16, "sixteen chips"),
-        ("round", "a hundred chips", 37, "forty chips"),
+        ("round", "a hundred chips", 37, "thirty-seven chips"),
         ("times", "four times fewer", 3, "three times fewer"),
         ("times", "twice as high", Q("3.4"), "three times as high"),
         ("exact", "twice as high", Q("3.4"), "3.4 times as high"),

@@ -38,11 +38,11 @@ def test_a_typed_number(book, typed, line):
 @pytest.mark.parametrize(
     "typed",
     [
-        "# Chapter 6\n",
+        "# A 3D chapter\n",
         "`12 chips` and $`F = 28672`$\n",
         "```python\nx = 12\n```\n",
         "```math\nX = 12\n```\n",
-        "[paper 3](https://example.org/3) <https://example.org/4>\n",
+        "[a paper](https://example.org/3) <https://example.org/4>\n",
         "1. first\n2. second\n",
         "LLaMA-3-70B on v5p, TPU\n8t; a 3D mesh (v5p's).\n",
         '<a id="x-3"></a>\n\n[here](#x-3)\n',

@@ -113,16 +113,18 @@ def render_all(
     to: a figure that failed printed nothing."""
     outcomes: dict[Folder, Result | BookError] = {}
     for folder in shelf.picked(wanted):
-        outcomes[folder] = _attempted(shelf, partial(render, folder, shelf))
+        outcomes[folder] = _attempted(shelf, folder, partial(render, folder, shelf))
     results = {f: result for f, result in outcomes.items() if isinstance(result, Result)}
     texts = {folder.path / OUTPUT: result.rendered.text for folder, result in results.items()}
     there = cache(lambda path: anchors(texts[path] if path in texts else path.read_text("utf-8")))
     for folder, result in results.items():
-        outcomes[folder] = _attempted(shelf, partial(_read, result, shelf, texts, there, holes))
+        outcomes[folder] = _attempted(
+            shelf, folder, partial(_read, result, shelf, texts, there, holes)
+        )
     return outcomes
 
 
-def _attempted(shelf: Shelf, step: Callable[[], Outcome]) -> Outcome | BookError:
+def _attempted(shelf: Shelf, folder: Folder, step: Callable[[], Outcome]) -> Outcome | BookError:
     """What a step gives, or what stops it: its problems, or the file that the system refuses."""
     try:
         return step()
@@ -130,6 +132,8 @@ def _attempted(shelf: Shelf, step: Callable[[], Outcome]) -> Outcome | BookError
         return error
     except OSError as error:
         return BookError(Problem(shelf.named(error), 0, error.strerror or str(error)))
+    except DeriveError as error:
+        return BookError(Problem(folder.shown, 0, str(error)))
 
 
 def _read(
@@ -147,19 +151,21 @@ def _read(
 
     def anchors_at(path: str, anchor: str) -> Set[str] | None:
         place = Path(os.path.normpath(folder.path / path))
-        place = place / OUTPUT if place.is_dir() else place
-        if place in unbuilt:
-            return {anchor}
-        if place not in texts and path not in drawn and not place.exists():
+        if not place.is_relative_to(shelf.place.parent) or path.startswith("/"):
+            return None  # what is elsewhere is on this machine alone
+        try:
+            place = place / OUTPUT if place.is_dir() else place
+            if place in unbuilt:
+                return {anchor}
+            if place not in texts and path not in drawn and not place.exists():
+                return None
+        except OSError:  # a name that is too long
             return None
         return there(place) if anchor and place.suffix == ".md" else {anchor}
 
     mine = folder.named(TEMPLATE)
     if holes or all(problem.is_drift or problem.path != mine for problem in problems):
-        try:
-            mistakes = lint(result.rendered, result.chapter.names, anchors_at)
-        except DeriveError as error:
-            raise BookError(Problem(folder.shown, 0, str(error))) from None
+        mistakes = lint(result.rendered, result.chapter.names, anchors_at)
         problems += [Problem(mine, line, text) for line, text in mistakes]
     ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.path, p.line))
     return replace(result, problems=tuple(ordered))
@@ -223,7 +229,7 @@ def check(shelf: Shelf, wanted: Iterable[str] = ()) -> list[Checked]:
 
 def against_written(shelf: Shelf, folder: Folder, outcome: Result | BookError) -> Checked:
     """A chapter as `render_all` gives it, against what is written of it."""
-    one = _attempted(shelf, partial(_checked, folder, outcome))
+    one = _attempted(shelf, folder, partial(_checked, folder, outcome))
     return Checked(folder, one.problems) if isinstance(one, BookError) else one
 
 
@@ -252,6 +258,8 @@ def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
         drifts, derived = drifted(text, result.rendered, path)
         changes += drifts
         changed = diff(text, derived, path)
+        if changed and not changes:
+            changes.append(Problem(path, 0, "has other text than a build writes"))
     for name, plot in result.plots:
         drawn = files.read(folder.path / name)
         if not is_current(plot, drawn):

@@ -243,7 +243,7 @@ class Chapter:
         return listed
 
     def _add(self, where: dict[str, Any], kind: str, name: str, declared: object) -> None:
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or len(name) > 100 or name.split(".")[0] == "DRAFT":
             raise DeriveError(f"a {kind}'s name is words joined by dashes, found {quoted(name)}")
         if name in where:
             raise DeriveError(f"{kind} {name} is declared already")

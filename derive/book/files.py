@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -11,15 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
+LARGEST = 50_000_000
 _LEFT = re.compile(r"\..+\.derive-[0-9]+\.tmp")
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes of a file, or None where there is none; raises OSError as the system does."""
+    """The bytes of a file, or None where there is none; raises OSError as the system does, and for
+    what is no file (a pipe never ends) or too large."""
     try:
-        return path.read_bytes()
+        status = path.stat()
     except FileNotFoundError:
         return None
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    if status.st_size > LARGEST:
+        raise OSError(errno.EFBIG, f"has more than {LARGEST:,} bytes", str(path))
+    return path.read_bytes()
 
 
 def write(contents: Mapping[Path, bytes]) -> tuple[Path, ...]:
@@ -29,10 +37,12 @@ def write(contents: Mapping[Path, bytes]) -> tuple[Path, ...]:
     an interrupt too, what was moved is put back and no temporary file stays. Those of a process
     that was killed are removed by the next one that writes in the folder. Raises OSError.
     """
-    targets = {path: Path(os.path.realpath(path)) for path in contents}  # a link stays a link
-    with _alone({target.parent for target in targets.values()}):
+    for path in contents:
+        if path.is_symlink():  # which may lead to any file that the user can write
+            raise OSError(errno.ELOOP, "is a link: a build writes files, remove it", str(path))
+    with _alone({path.parent for path in contents}):
         changed = {path: data for path, data in contents.items() if read(path) != data}
-        with _staged({targets[path]: data for path, data in changed.items()}) as staged:
+        with _staged(changed) as staged:
             before = {target: read(target) for target in staged}
             try:
                 for target, temporary in staged.items():

@@ -16,6 +16,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TypeAlias
 
+from derive.book import files
 from derive.book.chapter import PACKAGE, Chapter
 from derive.book.problems import BookError, Problem
 from derive.facts import Catalogue
@@ -58,7 +59,7 @@ class Shelf:
     def __init__(self, place: Path, answer: Answer | None = None) -> None:
         self.place, self.answer = place, answer
         try:
-            paths = sorted(path for path in place.iterdir() if path.is_dir() and _is_chapter(path))
+            paths = sorted(path for path in place.iterdir() if _is_chapter(path))
         except OSError as error:
             raise DeriveError(f"cannot read {place.name}/: {error.strerror}") from None
         self.folders = tuple(Folder(path, f"{called(place)}/{path.name}") for path in paths)
@@ -74,8 +75,9 @@ class Shelf:
     @property
     def command(self) -> str:
         """What is typed to build them from here."""
-        where = "" if has_script(self.place) else f" --chapters {called(self.place)}"
-        return f"{self.script}{where}"
+        if has_script(self.place):
+            return f"python {os.path.relpath(self.place.parent / SCRIPT)}"
+        return f"derive build --chapters {os.path.relpath(self.place)}"
 
     def picked(self, wanted: Iterable[str] = ()) -> tuple[Folder, ...]:
         """All chapters, or those wanted by number, by folder name or by the path of a file in the
@@ -94,8 +96,8 @@ class Shelf:
         key = key.zfill(2) if key.isdigit() else key
         if match := [f for f in self.folders if key and key in (f.number, f.path.name)]:
             return match
-        files = [Path(os.path.abspath(above / name)) for above in (self.place.parent, Path())]
-        holding = {folder for file in files if os.path.isfile(file) for folder in file.parents}
+        paths = [Path(os.path.abspath(above / name)) for above in (self.place.parent, Path())]
+        holding = {folder for file in paths if os.path.isfile(file) for folder in file.parents}
         return [f for f in self.folders if Path(os.path.abspath(f.path)) in holding]
 
     def chapter(self, folder: Folder) -> Chapter:
@@ -125,8 +127,10 @@ def has_script(place: Path) -> bool:
 
 
 def _is_chapter(path: Path) -> bool:
-    holds = any((path / file).exists() for file in (TEMPLATE, FIGURES))
-    return holds or _CHAPTER.fullmatch(path.name) is not None
+    if path.is_dir() and any((path / file).exists() for file in (TEMPLATE, FIGURES)):
+        return True
+    folder = path.is_dir() or path.is_symlink()  # one that leads nowhere is told
+    return folder and _CHAPTER.fullmatch(path.name) is not None
 
 
 def called(place: Path) -> str:
@@ -250,9 +254,10 @@ def _raised_at(error: BaseException, path: Path) -> tuple[str, int]:
 def content(folder: Folder, file: str) -> bytes:
     """The bytes of a file of the folder; raises BookError where it cannot be read."""
     try:
-        return (folder.path / file).read_bytes()
-    except FileNotFoundError:
-        raise BookError(Problem(folder.shown, 0, f"no {file}")) from None
+        data = files.read(folder.path / file)
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
         raise BookError(Problem(folder.named(file), 0, text)) from None
+    if data is None:
+        raise BookError(Problem(folder.shown, 0, f"no {file}"))
+    return data

@@ -26,11 +26,11 @@ _PRINTED = SUPPORTED | {"label", "ref", "cite", "formula", "derivation", "block"
 _WHOLE = frozenset({"condition", "derivation", "table", "block"})
 Anchors: TypeAlias = Callable[[str, str], Set[str] | None]
 NOTHING = "\ufffc"  # stands for what is no prose: code, a link, an image
-_TAG = re.compile(r"<!--.*?-->|<[^>]*>", re.DOTALL)
-_ANCHOR = re.compile(r"""<[A-Za-z][^>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
+_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<[^<>]*>", re.DOTALL)
+_ANCHOR = re.compile(r"""<[A-Za-z][^<>]*?\b(?:id|name)\s*=\s*["']([^"']+)["']""")
 _UNDEFINED = re.compile(r"\[[^\[\]]+\]\[[^\[\]]*\]")
 _NOTE = re.compile(r"\[\^[^\s\]]+\]:?")  # of a footnote, which CommonMark takes for a link
-_TARGET = re.compile(r"""<[A-Za-z][^>]*?\b(?:src|href)\s*=\s*["']([^"']*)["']""")
+_TARGET = re.compile(r"""<[A-Za-z][^<>]*?\b(?:src|href)\s*=\s*["']([^"']*)["']""")
 _IN_PROSE = "prose: print it by show, claim or given"
 _IN_TABLE = "a table: print it by cell(quantity, rule), which figures.py takes"
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$")
@@ -234,8 +234,12 @@ def _unresolved(target: str, here: Set[str], anchors_at: Anchors) -> str:
     """What is wrong with a link; empty where nothing is."""
     if not target:
         return "a link without a target"
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:|//", target):
-        return ""
+    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]*):|//", target):
+        if scheme[1] is None or scheme[1].lower() in ("http", "https", "mailto"):
+            return ""
+        return (
+            f"a link to {quoted(scheme[0])}: expected https, mailto or a file beside this chapter"
+        )
     path, _, anchor = target.partition("#")
     there = anchors_at(path, anchor) if path else here
     if there is None:

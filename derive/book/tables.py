@@ -76,6 +76,8 @@ def table(
     """
     if not header:
         raise DeriveError(f"table {name} has no columns")
+    for part in header:
+        pieces(part)
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
             told = f"expected {len(header)} cells, found {len(row)}"

@@ -42,7 +42,10 @@ _SAID = {
 }  # fmt: skip
 _LARGEST, _PASSES, _DEEPEST = 2_000_000, 10_000, 10
 # marks, and what no reader sees or what ends a line for some programs alone
-_UNSEEN = re.compile(f"[{PRIVATE.pattern[1:-1]}\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_UNSEEN = re.compile(
+    f"[{PRIVATE.pattern[1:-1]}\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ufeff\U000e0000-\U000e007f]"
+)
 _MERGE = re.compile("^(?:<{7}|>{7}) .*", re.MULTILINE)
 AS_TEXT = "<< that is text is written << '<<' >>, or stands between <% raw %> and <% endraw %>"
 

@@ -83,6 +83,8 @@ def answer(question: str, catalogue: Catalogue | None = None) -> Quantity:
     for option in ("json", "steps", "feasible"):
         if getattr(options, option, None):
             raise DeriveError(f"--{option} plays no part in one number; leave it out")
+    if options.facts:
+        raise DeriveError("--facts: a text names no files; the chapter or the command does")
     if words[0] == "ask":
         return ask.number(options)
     if words[0] == "value":

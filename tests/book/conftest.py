@@ -89,5 +89,8 @@ class Book:
 
 
 @pytest.fixture
-def book(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Book:
+def book(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Book:
+    monkeypatch.chdir(tmp_path)
     return Book(tmp_path, capsys)

@@ -62,14 +62,38 @@ def test_a_new_file_has_the_usual_mode(book):
     assert (book.folder() / "README.md").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_link_stays_a_link(book):
+@pytest.mark.parametrize("target", ["../../elsewhere.md", "chapter.md.j2", "nowhere"])
+def test_nothing_is_written_through_a_link(book, target):
+    """A link in a pull request would have a build overwrite any file of whoever runs it."""
     book.write("# A\n")
-    target = book.root / "elsewhere.md"
-    target.write_text("old")
+    (book.root / "elsewhere.md").write_text("old")
     (book.folder() / "README.md").symlink_to(target)
-    assert book.run()[0] == 0
-    assert (book.folder() / "README.md").is_symlink()
-    assert target.read_text().endswith("# A\n")
+    before = book.files()
+    code, out, err = book.run()
+    assert (code, out) == (2, "") and "06-mesh/README.md: is a link" in err
+    assert book.files() == before and not (book.folder() / "nowhere").exists()
+
+
+@pytest.mark.parametrize("file", ["chapter.md.j2", "figures.py", "README.md"])
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_what_is_no_file_is_not_read(book, file, kind):
+    folder = book.write("# A\n")
+    book.write("# B\n", name="07-b", declared='\nchapter = Chapter("07", "B")\n')
+    (folder / file).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(folder / file)
+    else:
+        (folder / file).symlink_to("/dev/zero")
+    code, out, err = book.run("--check")
+    assert code == 2 and "07-b/README.md  is missing" in out
+    assert f"chapters/06-mesh/{file}: " in err and "is no regular file" in err
+
+
+def test_a_chapter_that_leads_nowhere_is_told(book):
+    book.write("# A\n")
+    (book.root / "chapters" / "07-b").symlink_to("07-b")
+    code, _, err = book.run()
+    assert code == 2 and err.startswith("chapters/07-b")
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync", "chmod"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from derive import cli
@@ -106,6 +108,8 @@ def test_a_claim_where_it_is_printed(book):
         ("value C --chip tpu-v5p --set D=4", "plays no part"),
         ("value C --chip tpu-v5p --json", "--json"),
         ("why 06.alpha", "plan.RANK.NAME"),
+        ("value C --help", "--help"),
+        ("value C --facts /etc/passwd", "a text names no files"),
         ("value " + "C+" * 600 + "C", "limit"),
     ],
 )
@@ -165,6 +169,11 @@ def test_conditions_and_figures_of_another_chapter(book):
         ("[x](../07-mesh/README.md)", "no file '../07-mesh/README.md'"),
         ("[see][nowhere]", "'[see][nowhere]' has no definition"),
         ("[see][]", "has no definition"),
+        ("[x](/etc/passwd)", "no file '/etc/passwd'"),
+        ("[x](../../../../../../../../etc/passwd)", "no file"),
+        ("[x](" + "a" * 300 + ")", "no file"),
+        ("<a href='javascript:alert()'>x</a>", "expected https, mailto or a file"),
+        ('<img src="nice.png">', "no file 'nice.png'"),
     ],
 )
 def test_dead_references(book, template, told):
@@ -206,3 +215,78 @@ def test_a_book_anywhere_with_the_installed_command(book, monkeypatch):
     out = book.capsys.readouterr().out
     assert "--- a/notes/01-first/README.md" in out
     assert out.endswith("run: derive build --chapters notes\n")
+
+
+def test_chapters_that_link_to_each_other_are_built_one_at_a_time(book):
+    later(book, "# Ten\n\n[One](../06-mesh/README.md#one) << ref('06.first') >>\n")
+    assert book.run("10")[0] == 0 and book.run("06")[0] == 0
+    assert book.run("--check")[0] == 0
+
+
+def test_errors_of_another_chapter_are_told_there(book):
+    later(book, '# Ten\n\n<< ref("06.second") >>\n')
+    (book.folder() / "figures.py").write_text("1/0")
+    _, _, err = book.run()
+    assert err.count("ZeroDivisionError") == 1
+    assert "10-later/chapter.md.j2:3: 06.second: chapters/06-mesh has errors of its own" in err
+
+
+def test_the_command_that_repairs_is_typed_from_here(book, monkeypatch):
+    later(book, "# Ten\n")
+    monkeypatch.chdir(book.folder())
+    _, out, _ = book.run("--check")
+    assert out.endswith(f"run: python {Path('../../build.py')}\n")
+    (book.root / "build.py").unlink()
+    _, out, _ = book.run("--check")
+    assert out.endswith("run: derive build --chapters ..\n")
+
+
+# --- what a first author stumbles over
+
+FSDP = """
+fsdp = threshold(strategies.fsdp, v.B / v.X)
+bound = fsdp.on(chapter.chip("tpu-v5p"), M_X=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "true"),
+    [
+        ("at least 2,550 tokens", True),
+        ("at least 2,600 tokens", True),  # of a bound, rounded to the side on which it holds
+        ("at least 2,500 tokens", False),
+        ("over 2,500 tokens", True),  # of the number itself
+        ("over 2,600 tokens", False),
+        ("more than 3,000 tokens", False),
+        ("under 2,600 tokens", True),
+        ("under 2,500 tokens", False),
+    ],
+)
+def test_words_of_a_bound(book, words, true):
+    template = f'<< claim("least", "{words}") >> << derived >>\n'
+    figures = FSDP + 'chapter.claim("least", bound)\n'
+    assert words in book.built(template, figures) if true else book.refused(template, figures)
+
+
+@pytest.mark.parametrize(
+    ("template", "figures", "told"),
+    [
+        ("## Of 42 things\n", "", "j2:1: the number '42' is typed in prose"),
+        ("[about 9 tokens](#x)\n<a id='x'></a>\n", "", "j2:1: the number '9' is typed"),
+        ('<< require("r", "at least 9,999") >>\n', 'chapter.holds(("r", True, "so"))', "'9,999'"),
+        ("| a | b |\n|:--|:--|\n| 8.0 | x |\n", "", "j2:3: the number '8.0' is typed in a table"),
+        ("x\n", FSDP + "chapter.shown('a', fsdp.on(chapter.chip('h100'), F=5))", "F plays no part"),
+        ("x\n", "chapter.show('a')", "unknown name of a Chapter 'show'; did you mean shown"),
+        ("x\n", "chapter.claim('a', nummber(3))", "unknown name 'nummber'; did you mean number"),
+        ("x\n", "chapter.shown('DRAFT.a', 1)", "name is words"),
+        ("x\n", "chapter.table('t', b'ab', [['a', 'b']])", "figures.py:10: "),
+        (
+            '<< condition("c", "It is.") >>\n\n<< derivation("c") >>\n',
+            FSDP + "from derive import P, steps\nchapter.condition('c', fsdp)\n"
+            "chapter.derivation('c', steps(strategies.fsdp, P))",
+            "derivation c ends in P <= N*M_hbm/10, and condition c is another",
+        ),
+    ],
+)  # fmt: skip
+def test_slips_of_a_first_author(book, template, figures, told):
+    assert told in book.refused(template, figures)

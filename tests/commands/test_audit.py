@@ -112,7 +112,7 @@ def test_causes(audited: Audited, words: str, question: str, cause: str, derived
         ("why 06.alpha-v5p", "add --chapters FOLDER"),
         ("why plan.1.mfu", "expected --model as well"),
         ("ask fsdp", "QUESTION"),
-        ("value C --chip tpu-v5p --facts none.toml", "none.toml"),
+        ("value C --chip tpu-v5p --facts none.toml", "a text names no files"),
         ("value C --chip tpu-v5p --profile nobody", "unknown profile 'nobody'"),
         ("why 06.alpha-v5p --chapters / --json", "expected why CHAPTER.FIGURE"),
     ],

@@ -1,4 +1,4 @@
-"""Builds as processes of their own, forked from one that has imported everything: a JSON list of
+"""Builds as processes of their own, forked from one that has built a chapter: a JSON list of
 jobs a line in, their exit codes a line out.
 
 A job has the root, the template's text and a signal that it sends itself at its n-th call that
@@ -12,12 +12,19 @@ import os
 import signal
 import sys
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from derive.book.drawing import draw
-from derive.book.plots import Plot
 from derive.cli import script
 
+FIGURES = """
+from derive.book import *
+
+chapter = Chapter("01", "Warm")
+chapter.plot("p", Plot("warm", "x", "y", [("a", [1, 2], [1, 2])]), alt="a")
+"""
 CALLS = ("open", "fsync", "replace", "chmod", "unlink")
 
 
@@ -65,7 +72,12 @@ def ended(process: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-draw(Plot("warm", "x", "y", [("a", [1, 2], [1, 2])]))
+with TemporaryDirectory() as warm, redirect_stdout(StringIO()):
+    folder = Path(warm, "01-warm")
+    folder.mkdir()
+    (folder / "chapter.md.j2").write_text("# Warm\n<< plot('p') >>\n")
+    (folder / "figures.py").write_text(FIGURES)
+    assert script(["build", "--chapters", warm]) == 0
 for line in sys.stdin:
     processes = []
     stopped = 0

@@ -45,6 +45,7 @@ def main() -> None:
     ):
         line(f"{name} / import three", *paired(command, three, 5), aim="at most 3")
     subprocess.run([sys.executable, str(HERE / "feedback.py")], check=True)
+    subprocess.run([sys.executable, str(HERE / "notebook.py")], check=True)
     from grid import ratio
 
     ours, theirs, apart = ratio()

@@ -160,10 +160,12 @@ class Chapter:
         """
         keys = self._cited(cite)
         if holds is not None:
-            if left is not None or not because or not isinstance(holds, bool):
+            if left is not None or not because or holds not in (True, False):
                 raise DeriveError(f"{name}: holds= takes True or False, and because= with it")
             value = None if quantity is None else quantity_of(quantity, name)
-            figure = Figure(name, "require", value, stated=holds, because=because, cite=keys)
+            figure = Figure(
+                name, "require", value, stated=bool(holds), because=checked(because), cite=keys
+            )
         elif left is None or right is None:
             raise DeriveError(f"{name}: expected left, relation, right, or holds= and because=")
         else:
@@ -179,10 +181,10 @@ class Chapter:
         )
         return value
 
-    def holds(self, *statements: tuple[str, object, str]) -> None:
+    def holds(self, *statements: tuple[str, bool, str]) -> None:
         """Several requirements at once: (name, whether it holds, why)."""
         for name, statement, because in statements:
-            self.require(name, holds=bool(statement), because=because)
+            self.require(name, holds=statement, because=because)
 
     def condition(self, name: str, relation: object, label: str | None = None) -> None:
         """A condition, numbered in order of declaration: a threshold, a relation or several."""

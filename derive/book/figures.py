@@ -11,6 +11,7 @@ import sympy as sp
 
 from derive.book import claims
 from derive.book.literals import literal, unhedged
+from derive.book.marks import checked
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, UnitError, quoted, unknown
 from derive.notation.printed import NO_BREAK, Rounding, printed, shown
@@ -148,6 +149,7 @@ def number_text(quantity: Quantity, rule: Rounding, unit: str | None) -> tuple[s
     """
     bare = printed(quantity.value, quantity.rounding(rule))
     if unit is not None:
+        checked(unit)
         return (bare + NO_BREAK + unit, NO_BREAK + unit) if unit else (bare, "")
     text = quantity.printed(rule)
     return text, text[len(bare) :] if text.startswith(bare) else ""

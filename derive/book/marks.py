@@ -13,16 +13,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import DeriveError, quoted, written
 
 START, MIDDLE, END, LINE = "\ue000", "\ue001", "\ue002", "\ue003"
 _SHOWN = "0123456789" + "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _HIDDEN = "".join(map(chr, [*range(0xE010, 0xE01A), *range(0xE020, 0xE02A)]))
 _HIDE, _REVEAL = str.maketrans(_SHOWN, _HIDDEN), str.maketrans(_HIDDEN, _SHOWN)
 PRIVATE = re.compile("[\ud800-\udfff\ue000-\ue02f]")  # and halves of characters, which no file has
+# marks, and what no reader sees or what ends a line for some programs alone
+UNSEEN = re.compile(
+    f"[{PRIVATE.pattern[1:-1]}\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ufeff\U000e0000-\U000e007f]"
+)
 _ANY = re.compile(f"([{START}{LINE}])([\ue010-\ue019]+){MIDDLE}|({END})")
 _MARK = f"{END}|[{START}{LINE}][\ue010-\ue019]+{MIDDLE}"
-_TRAILING = re.compile(f"[ \t]+(?=[\n{END}{START}{LINE}]|$)((?:{_MARK})*)(?=\n|$)")
+_TRAILING = re.compile(f"(?<![ \t])[ \t]+(?=[\n{END}{START}{LINE}]|$)((?:{_MARK})*)(?=\n|$)")
 
 
 @dataclass(frozen=True)
@@ -90,9 +95,12 @@ def from_line(number: int) -> str:
     return f"{LINE}{hidden(str(number))}{MIDDLE}"
 
 
-def checked(text: str) -> str:
-    """`text`, if it holds none of the characters that marks are made of; else DeriveError."""
-    if match := PRIVATE.search(text):
+def checked(text: object) -> str:
+    """`text`, if it is one line of what can be printed, without what marks are made of; else
+    DeriveError."""
+    if not isinstance(text, str):
+        raise DeriveError(f"expected text, found {written(text)}")
+    if match := UNSEEN.search(text) or re.search("\n", text):
         raise DeriveError(f"the character {match[0]!r} cannot be printed")
     return text
 

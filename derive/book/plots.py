@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Protocol
 
 from derive.book.tables import Cell, MathCell, pieces, text_of
-from derive.notation.errors import DeriveError, quoted
+from derive.notation.errors import DeriveError, guarded, quoted, written
 
 SIGNIFICANT = 6  # so that the last bits of a machine's arithmetic do not change the digest
 INK = "#767b83"  # about 4:1 on white and on GitHub's dark background alike
@@ -56,6 +56,7 @@ class MarkedLine:
     at: float
 
 
+@guarded
 @dataclass(frozen=True, init=False)
 class Plot(Labelled):
     """A plot: title, axis labels, series (label, xs, ys) and lines (label, at) across it.
@@ -113,6 +114,7 @@ class Stripe:
     values: tuple[float, ...]
 
 
+@guarded
 @dataclass(frozen=True, init=False)
 class Bars(Labelled):
     """Horizontal stacked bars: title, axis label, the bars' labels from the top down, and parts
@@ -213,13 +215,15 @@ def _line(title: str, given: Cell, at: object, log: bool) -> MarkedLine:
 
 
 def _data(where: str, values: Iterable[object], log: bool) -> tuple[float, ...]:
+    if isinstance(values, (str, bytes)):
+        raise DeriveError(f"{where}: expected a list of numbers, found {written(values)}")
     return tuple(_rounded(where, value, log) for value in values)
 
 
 def _rounded(where: str, value: object, log: bool) -> float:
     try:
         number = float(f"{float(getattr(value, 'quantity', value)):.{SIGNIFICANT}g}")  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DeriveError(f"{where}: expected a number, found {quoted(value)}") from None
     if not isfinite(number) or (log and number <= 0):
         wanted = "a positive finite" if log else "a finite"

@@ -66,7 +66,7 @@ class Ledger:
         Words that do not hold are a problem, and are printed all the same, so that one run finds
         all of them.
         """
-        checked(words)
+        checked(words.replace("\n", " "))  # a line may end within them
         self.used.add(("figure", figure.name))
         self.words.setdefault(figure.name, words)
         if (noun := figure.clash(words)) and figure.quantity:

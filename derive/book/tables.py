@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from derive.book.figures import Figure, number_text, quantity_of
-from derive.book.marks import plain
+from derive.book.marks import checked, plain
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import Rounding
@@ -39,6 +39,7 @@ class MathCell:
 
 Part: TypeAlias = str | NumberCell | MathCell
 Cell: TypeAlias = Part | tuple[Part, ...]
+MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def cell(quantity: object, rule: Rounding, *, unit: str | bool = False) -> Numbe
 
     Raises DeriveError for what is no exact number or cannot be printed by the rule.
     """
-    words = unit if isinstance(unit, str) else (None if unit else "")
+    words = (None if unit else "") if isinstance(unit, bool) else checked(unit)
     number = NumberCell(quantity_of(quantity, "cell"), rule, words)
     number_text(number.quantity, number.rule, number.unit)
     return number
@@ -74,11 +75,10 @@ def table(
 
     Raises DeriveError for a row or an alignment that does not fit the header.
     """
-    if not header:
-        raise DeriveError(f"table {name} has no columns")
-    for part in header:
-        pieces(part)
-    for number, row in enumerate(rows, 1):
+    if not header or len(rows) > MOST_ROWS:
+        told = f"has {len(rows):,} rows, the limit is {MOST_ROWS:,}" if header else "has no columns"
+        raise DeriveError(f"table {name} {told}")
+    for number, row in enumerate((header, *rows)):
         if len(row) != len(header):
             told = f"expected {len(header)} cells, found {len(row)}"
             raise DeriveError(f"table {name}, row {number}: {told}")
@@ -105,6 +105,8 @@ def pieces(cell: Cell) -> tuple[Part, ...]:
                 f"a cell is text, cell(quantity, rule), math(expr) or a tuple of these, "
                 f"found the {type(part).__name__} {quoted(part)}"
             )
+        if isinstance(part, str):
+            checked(part)
     return parts
 
 
@@ -173,7 +175,7 @@ def width(text: str) -> int:
 
 
 def _safe(text: str) -> str:
-    text = re.sub(r"\s*\n\s*", "<br>", text.strip())
+    text = re.sub(r"(?<!\s)\s*\n\s*", "<br>", text.strip())
     return re.sub(r"(?<!\\)\|", r"\\|", text)
 
 

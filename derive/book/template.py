@@ -23,7 +23,7 @@ from jinja2.lexer import Token, TokenStream
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from derive.book.marks import PRIVATE, from_line
+from derive.book.marks import PRIVATE, UNSEEN, from_line
 from derive.book.problems import BookError, Problem
 from derive.notation.errors import unknown
 
@@ -41,11 +41,6 @@ _SAID = {
     nodes.AssignBlock: "set around text",
 }  # fmt: skip
 _LARGEST, _PASSES, _DEEPEST = 2_000_000, 10_000, 10
-# marks, and what no reader sees or what ends a line for some programs alone
-_UNSEEN = re.compile(
-    f"[{PRIVATE.pattern[1:-1]}\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
-    "\ufeff\U000e0000-\U000e007f]"
-)
 _MERGE = re.compile("^(?:<{7}|>{7}) .*", re.MULTILINE)
 AS_TEXT = "<< that is text is written << '<<' >>, or stands between <% raw %> and <% endraw %>"
 
@@ -129,7 +124,7 @@ def source_of(data: bytes, path: str) -> str:
         raise BookError(Problem(path, 0, f"{len(text)} characters, the limit is {_LARGEST}"))
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     for pattern, said in (
-        (_UNSEEN, "the character {!r} cannot be printed"),
+        (UNSEEN, "the character {!r} cannot be printed"),
         (_MERGE, "a merge marker: {!r}"),
     ):
         if match := pattern.search(text):
@@ -229,7 +224,7 @@ def _refused(node: nodes.Node) -> str:
         return said or type(node).__name__.lower()
     if isinstance(node, nodes.Const) and type(node.value) in (int, float):
         return "a number: figures.py declares those"
-    if isinstance(node, nodes.Const) and (match := _UNSEEN.search(str(node.value))):
+    if isinstance(node, nodes.Const) and (match := UNSEEN.search(str(node.value))):
         return f"the character {match[0]!r}"
     if isinstance(node, nodes.Call):
         if not isinstance(node.node, nodes.Name):

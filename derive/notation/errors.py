@@ -3,6 +3,7 @@ that tell so of an argument that is not what its annotation says."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from unicodedata import category
 Guarded = TypeVar("Guarded", bound=Callable[..., object])
 Item = TypeVar("Item")
 LARGEST_BITS = 10_000  # Python refuses to print whole numbers of many thousand digits
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # another in each process
 TOO_LARGE = f"a number of more than {LARGEST_BITS:,} bits"
 
 
@@ -92,7 +94,7 @@ def meant(name: object, names: Iterable[str], otherwise: str = "") -> str:
 def quoted(text: object, limit: int = 60) -> str:
     """`text` in quotes on one line, cut to `limit` characters so that a message stays readable."""
     try:
-        shown = repr(TOO_LARGE if too_large(text) else str(text))
+        shown = repr(TOO_LARGE if too_large(text) else _ADDRESS.sub("", str(text)))
     except ValueError:  # such a number is within
         shown = repr(TOO_LARGE)
     return shown if len(shown) <= limit else f"{shown[: limit - 4]}...{shown[0]}"
@@ -101,7 +103,7 @@ def quoted(text: object, limit: int = 60) -> str:
 def written(value: object, limit: int = 60) -> str:
     """A value as Python writes it, on one line, cut to `limit` characters."""
     try:
-        shown = TOO_LARGE if too_large(value) else " ".join(repr(value).split())
+        shown = TOO_LARGE if too_large(value) else " ".join(_ADDRESS.sub("", repr(value)).split())
     except ValueError:  # such a number is within
         return TOO_LARGE
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
@@ -177,8 +179,9 @@ def _refusal(
         arguments = declared.bind(*given, **named).arguments
     except TypeError:  # too many or too few, of which Python's own line tells
         return None
-    for name, value in arguments.items():
-        hint = _resolved(function.__annotations__.get(name, Any), known)
+    told = function.__annotations__
+    for name, value in ((name, value) for name, value in arguments.items() if name in told):
+        hint = _resolved(told[name], known)
         kind = declared.parameters[name].kind
         each = [(name, value)]
         if kind is Parameter.VAR_POSITIONAL:
@@ -214,6 +217,9 @@ def _unlike(value: object, hint: Any) -> str:
         return ""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         return unlike
+    several = kind is tuple and inner[-1:] not in ((), (Ellipsis,))
+    if several and isinstance(value, tuple) and len(value) != len(inner):
+        return f"expected {len(inner)} in a list, found {written(value)}"
     parts: Iterable[tuple[object, Any]] = ()
     if isinstance(value, Mapping) and inner:
         parts = (pair for item in value.items() for pair in zip(item, inner, strict=True))

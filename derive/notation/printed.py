@@ -27,7 +27,7 @@ from derive.notation.digits import (
     magnitude,
     rounded,
 )
-from derive.notation.errors import DeriveError, UnitError, quoted
+from derive.notation.errors import DeriveError, UnitError, quoted, whole_number
 from derive.notation.units import WHOLE_UNITS, Unit, byte, one, parameter, second
 
 MINUS = "\u2212"
@@ -52,8 +52,7 @@ class Rounding:
 
     def __post_init__(self) -> None:
         least = 1 if self.kind in ("significant", "si", "binary", "scientific") else 0
-        if not least <= self.digits <= 40:
-            raise DeriveError(f"{self.kind}: expected {least} to 40 digits, found {self.digits}")
+        whole_number(f"{self.kind}, digits", self.digits, least, 40)
 
 
 def integer() -> Rounding:

@@ -96,6 +96,18 @@ def test_a_template_that_is_no_utf8(book):
         ("Chapter(6, 'x')", 'a chapter\'s number is two digits in quotes, such as "04", found 6'),
         ("Chapter('06', 'x', profile='book')", "unknown profile 'book'"),
         ("Chapter('06', 'x', names=('12',))", "has letters: '12'"),
+        ("chapter.shown('a', number(1), unit=[])", "expected text, found []"),
+        ("cell(1, integer(), unit=float('nan'))", "expected text, found nan"),
+        ("chapter.shown('a', number(1), object())", "found '<object object>'"),
+        ("chapter.require('a', holds=True, because=object())", "expected text, found <object obj"),
+        ("chapter.require('a', holds=True, because='x\\ny')", "'\\n' cannot be printed"),
+        ("chapter.shown('a', number(1), unit='\\ue000')", "'\\ue000' cannot be printed"),
+        ("chapter.table('a', ['x'], [['\\x1b']])", "'\\x1b' cannot be printed"),
+        ("chapter.table('a', ['x\\ny'], [['z']])", "'\\n' cannot be printed"),
+        ("Plot('t', 'x', 'y', [('a\\nb', [1], [1])])", "'\\n' cannot be printed"),
+        ("chapter.holds(())", "expected 3 in a list, found ()"),
+        ("chapter.holds(('a', float('nan'), 'x'))", "a: holds= takes True or False"),
+        ("chapter.table('a', ['x'], [['y']] * 20_001)", "has 20,001 rows, the limit is 20,000"),
         ("chapter = 3", "declares no `chapter`"),
         ("chapter = Chapter('07', 'x')", "declares chapter 07 in the folder of 06"),
         (
@@ -108,6 +120,7 @@ def test_figures_that_raise(book, figures, message):
     error = book.refused("Prose.\n", figures)
     assert error.startswith("chapters/06-mesh/figures.py")
     assert message in error
+    assert error.count("\n") == 1
 
 
 def test_missing_files(book):

@@ -62,6 +62,8 @@ def test_quantities_can_be_plotted():
         ({"series": [("a", [], [])]}, "0 x values"),
         ({"series": [("a", [1], [float("nan")])]}, "expected a finite number, found nan"),
         ({"series": [("a", [1], ["x"])]}, "expected a number, found 'x'"),
+        ({"series": [("a", [1, 2], [10**400, 1])]}, "expected a number"),
+        ({"series": None}, "series: expected a list, found None"),
         ({"log_x": True, "series": [("a", [0], [1])]}, "expected a positive finite number"),
         ({"log_y": True, "horizontal": [("h", -1)]}, "expected a positive finite number"),
     ],
@@ -190,6 +192,8 @@ def test_the_digest_of_bars_is_the_same_on_every_machine():
         ({"parts": [("p", [1])]}, "part 'p': 1 lengths for 2 bars"),
         ({"parts": [("p", [1, -2])]}, "expected lengths from 0, found -2.0"),
         ({"parts": [("p", [1, float("inf")])]}, "a finite number"),
+        ({"parts": [("p", b"ab")]}, "expected a list of numbers, found b'ab'"),
+        ({"parts": None}, "parts: expected a list, found None"),
         ({"parts": [("p", [1, "x"])]}, "expected a number"),
     ],
 )

@@ -9,7 +9,7 @@ from derive.cost.assumptions import CHOICES
 from derive.cost.strategies import cross_pod, fsdp_tensor, pipeline
 from derive.facts import Chip
 from derive.notation import units
-from derive.notation.symbols import B, C, D, L, S, W_dcn, Y, Z, e
+from derive.notation.symbols import B, C, D, L, S, W_dcn, X, Y, Z, e
 from derive.notation.units import one, token
 from derive.solve.feasible import Feasible
 
@@ -27,6 +27,7 @@ from .common import (
     ironwood,
     llama,
     moves,
+    n,
     on,
     pod,
     tensor_on,
@@ -113,7 +114,7 @@ def thin_row(forms: list[Feasible], y: int) -> list[Cell]:
     """A tensor degree on a pod with a quarter of the batch, in both forms."""
     coarse, fine = (next(c for c in s.candidates if c.degree(Y) == y) for s in forms)
     which = "both forms" if coarse.compute_bound else "exact form only"
-    degrees = [whole(fine.chips), whole(y), whole(fine.chips // y)]
+    degrees = [whole(fine.chips, "chips"), *(n(forms[1].quantity(fine, axis)) for axis in (Y, X))]
     ratios = [ratio(s, c) for s, c in zip(forms, (coarse, fine), strict=True)]
     return [*degrees, *ratios, which if fine.compute_bound else "no"]
 

@@ -92,9 +92,9 @@ def n(quantity: object, places: int = 0) -> NumberCell:
     return cell(quantity, decimals(places))
 
 
-def whole(value: int) -> NumberCell:
-    """A degree or a count of chips for a table."""
-    return n(number(value, status="derived"))
+def whole(value: int, name: str) -> NumberCell:
+    """A degree or a count of chips, of that name, for a table."""
+    return n(number(value, name=name, status="derived"))
 
 
 # Thresholds.

@@ -59,10 +59,10 @@ def slices_at(y: int, form: str) -> list[tuple[Quantity, Quantity]]:
 def slice_row(form: str, y: int) -> list[Cell]:
     """The slice at a whole Y, for a table."""
     (bound, mesh), (later_bound, later) = slices_at(y, form)
-    degrees = (n(mesh / y), " × ", whole(y))
+    degrees = (n(mesh / y), " × ", whole(y, "Y"))
     cubes = [n(of_cubes(one, y)) for one in (bound, later_bound)]
     at_once = [n(mesh), n(days(mesh, ironwood), 1), cubes[0]]
-    return [form, whole(y), n(bound, 1), degrees, *at_once, n(later), cubes[1]]
+    return [form, whole(y, "Y"), n(bound, 1), degrees, *at_once, n(later), cubes[1]]
 
 
 (bound, mesh), (later_bound, later_mesh) = slices_at(2, "large-n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from derive import assume, optimum, seconds, steps, threshold
+from derive import assume, evaluated, optimum, seconds, steps, threshold
 from derive.book import cell, decimals, math, significant
 from derive.book.tables import Cell
 from derive.cost.strategies import Strategy, data_parallel, fsdp, fsdp_tensor, tensor_parallel
@@ -14,6 +14,7 @@ from derive.notation.units import one
 from .common import (
     FSDP,
     MIXED,
+    TORUS,
     TP,
     chapter,
     gives,
@@ -50,8 +51,8 @@ chapter.formula("mixed-serial", threshold(fsdp_tensor, B / N, overlap="serial"))
 alone = threshold(fsdp, B / X).closed_form.xreplace({M_X: M_X + M_Y})
 largest_alpha = alpha * alone / least
 chapter.formula("mixing-pays", sp.Lt(alpha, largest_alpha, evaluate=False))
-two_thirds = (largest_alpha / F).xreplace({M_X: sp.Integer(2), M_Y: sp.Integer(1)})
-chapter.claim("mixing-pays", made(two_thirds, one, "M_X M_Y/(M_X + M_Y)"), "exact")
+two_thirds = evaluated(sp.cancel(largest_alpha / F), {M_X: TORUS["M_X"], M_Y: TORUS["M_Y"]})
+chapter.claim("mixing-pays", two_thirds.named("share", one), "exact")
 
 both_kinds = [moves(MIXED[0], "X"), moves(MIXED[0], "Y")] == [moves(FSDP[0]), moves(TP[0])]
 directions = power(activations, X) == -1 and power(weights, X) == 1

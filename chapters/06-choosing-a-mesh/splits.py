@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sympy as sp
-
-from derive import Quantity, feasible, number
+from derive import Quantity, feasible
 from derive.book.tables import Cell
 from derive.cost.strategies import fsdp_tensor
 from derive.facts import Chip
-from derive.notation import units
-from derive.notation.units import one
 from derive.solve.feasible import Candidate, Feasible
 
-from .common import TORUS, batch, llama, made, n, pod, v5p
+from .common import TORUS, batch, llama, n, pod, v5p
 
 
 def splits_of(
@@ -29,19 +25,10 @@ def splits_of(
     )
 
 
-def on_network(split: Candidate, where: str) -> sp.Expr:
-    """Computation over the communication on one network of a split."""
-    return next(sp.oo if x == 0 else 1 / x for _, at, x in split.loads if at == where)
-
-
-def ratio(splits: Feasible, split: Candidate, where: str | None = None) -> Cell:
+def ratio(splits: Feasible, split: Candidate, network: str = "") -> Cell:
     """Computation over communication of a split for a table, on one network or on all."""
-    value = split.ratio if where is None else on_network(split, where)
-    if value.is_infinite:
-        return "no traffic"
-    degrees = {x: number(at, units.way, x, status="derived") for x, at in split.degrees}
-    times = f"T_math/T_{where or 'comms'}"
-    return n(made(value, one, times, **dict(splits.inputs), **degrees), 2)
+    margin = splits.margin(split, network)
+    return "no traffic" if margin is None else n(margin, 2)
 
 
 def verdict(split: Candidate) -> str:

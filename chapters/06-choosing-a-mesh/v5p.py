@@ -20,7 +20,7 @@ from derive.book.tables import Cell
 from derive.cost.assumptions import BYTES, CHOICES
 from derive.cost.strategies import fsdp, fsdp_tensor, tensor_parallel
 from derive.notation import units
-from derive.notation.symbols import A, B, F, M_hbm, N, P, W, X, Y, e, s_P
+from derive.notation.symbols import M_X, M_Y, A, B, F, M_hbm, N, P, W, X, Y, e, s_P
 from derive.notation.units import byte, flop, one
 from derive.solve.feasible import Candidate
 
@@ -38,11 +38,10 @@ from .common import (
     pod,
     sequences,
     v5p,
-    whole,
 )
 from .mixed import best, mixed, serial
 from .schemes import fsdp_three_axes, state_bytes
-from .splits import on_network, ratio, splits_of, verdict
+from .splits import ratio, splits_of, verdict
 from .tensor import eight
 
 # Time and memory.
@@ -98,9 +97,10 @@ chapter.shown("mesh-idle-share", (idle / pod).named("share", one), percent(1))
 chapter.shown("mesh-tokens-per-chip", batch / used)
 chapter.shown("mesh-days", days(used), decimals(1))
 parts = chapter.claim("summary-sequence", (x_mesh / sequences).named("ways", units.way))
+powers = splits_of("powers_of_two", form="large-n")
 published_mesh = next(
     split
-    for split in splits_of("powers_of_two", form="large-n").candidates
+    for split in powers.candidates
     if (split.degree(X), split.degree(Y)) == (x_mesh.value, y_mesh.value)
 )
 product = sequences.value * parts.value * y_mesh.value
@@ -109,8 +109,7 @@ chapter.holds(
     ("summary-avoids-comms-bound", published_mesh.compute_bound, "both ratios are above one"),
 )
 for name, axis in (("weights", "X"), ("activations", "Y")):
-    over = made(on_network(published_mesh, axis), one, f"T_math/T_{axis}")
-    chapter.shown(f"mesh-{name}", over, decimals(2))
+    chapter.shown(f"mesh-{name}", powers.margin(published_mesh, axis), decimals(2))
 
 # Meshes that use every chip.
 overlapped, added = (splits_of(overlap=overlap) for overlap in CHOICES["overlap"])
@@ -118,7 +117,7 @@ overlapped, added = (splits_of(overlap=overlap) for overlap in CHOICES["overlap"
 
 def pod_row(split: Candidate, other: Candidate) -> list[Cell]:
     """A split of the pod, with communication overlapped and added."""
-    degrees = [whole(split.degree(Y)), whole(split.degree(X))]
+    degrees = [n(overlapped.quantity(split, axis)) for axis in (Y, X)]
     alone = [ratio(overlapped, split, axis) for axis in ("X", "Y")]
     ratios = [*alone, ratio(overlapped, split), ratio(added, other)]
     return [*degrees, *ratios, verdict(split), verdict(other)]
@@ -139,18 +138,14 @@ coarse = splits_of(form="large-n", overlap="serial").degrees(Y)
 chapter.holds(("pod-serial-one", len(coarse) == 1, "one divisor, in the large-n form"))
 for name, y in (("pod-serial-only", coarse[0]), ("pod-best", overlapped.best.degree(Y))):
     chapter.shown(name, number(y, units.way, "Y", status="derived"), unit="")
-several = number(len(added.degrees(Y)), status="derived")
+several = number(len(added.degrees(Y)), name="splits", status="derived")
 chapter.claim("pod-serial-exact", several, "exact")
 
 
 def torus_row(split: Candidate) -> list[Cell]:
     """A split of the pod's torus, with the axes that each mesh axis has."""
-    axes = dict(split.torus_axes)
-    shares = [
-        cell(number(axes[axis], units.axis, axis, status="derived"), exact())
-        for axis in ("M_Y", "M_X")
-    ]
-    return [whole(split.degree(Y)), whole(split.degree(X)), *shares, ratio(tori, split)]
+    shares = [cell(tori.quantity(split, axis), exact()) for axis in (M_Y, M_X)]
+    return [*(n(tori.quantity(split, axis)) for axis in (Y, X)), *shares, ratio(tori, split)]
 
 
 tori = splits_of("torus", shape=v5p.shape())

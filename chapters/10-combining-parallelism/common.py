@@ -56,9 +56,14 @@ def pc(quantity: Quantity, places: int = 0) -> NumberCell:
     return cell(quantity, percent(places))
 
 
-def whole(value: int) -> NumberCell:
-    """A degree or a count for a table."""
-    return n(number(value, status="derived"))
+def whole(value: int, name: str) -> NumberCell:
+    """A rank or a count of that name for a table."""
+    return n(number(value, name=name, status="derived"))
+
+
+def degrees_of(plan: Plan) -> list[NumberCell]:
+    """The degrees of a plan for a table: TP, CP, PP, DP."""
+    return [n(plan.known[axis]) for axis in (v.tp, v.cp, v.pp, v.dp)]
 
 
 # Searches: all that the chapter runs under the assumption set `notebook`.

@@ -15,7 +15,21 @@ from derive.plan.plan import Plan, plan_of
 from derive.plan.search import search
 from derive.plan.task import Task, task
 
-from .common import CASES, FOUND, SHORT, asked, chapter, h100, llama70, n, pc, q, ranked, whole
+from .common import (
+    CASES,
+    FOUND,
+    SHORT,
+    asked,
+    chapter,
+    degrees_of,
+    h100,
+    llama70,
+    n,
+    pc,
+    q,
+    ranked,
+    whole,
+)
 
 SEARCHES = ("70b-64-8k", "70b-64-128k")
 
@@ -28,10 +42,10 @@ def degrees(plan: Plan) -> str:
 
 def shown(plan: Plan) -> tuple[Part, ...]:
     """The degrees of a plan for a table, which does not break them."""
-    pairs = (("TP", plan.tp), ("CP", plan.cp), ("PP", plan.pp), ("DP", plan.dp))
-    parts = [part for name, x in pairs for part in (f"{NO_BREAK}{name}", whole(x))]
+    names = (f"{NO_BREAK}{name}" for name in ("TP", "CP", "PP", "DP"))
+    parts = [part for pair in zip(names, degrees_of(plan), strict=True) for part in pair]
     if plan.micro_batch > 1:
-        parts += [", micro-batches of ", whole(plan.micro_batch)]
+        parts += [", micro-batches of ", n(plan["b_seq"])]
     return ("TP", *parts[1:])
 
 
@@ -53,7 +67,7 @@ NUMBERS: dict[str, tuple[str, Part]] = {
     "largest_stage": ("P/(t p)", math(v.P / (v.tp * v.pp))),
     "saved_tensors": (str(least.value), n(least)),
     "zigzag": ("2c", math(2 * v.cp)),
-    "wide_grid": (str(widest), whole(widest)),
+    "wide_grid": (str(widest), whole(widest, "largest micro-batch")),
 }
 
 
@@ -105,8 +119,14 @@ chapter.table(
     [start, *rows],
     align="lllrlr",
 )
-chapter.claim("corrections", number(len(CORRECTIONS), status="derived"), "exact")
-chapter.claim("corrections-silent", number(len(silent), status="derived"), "exact")
+chapter.claim(
+    "corrections", number(len(CORRECTIONS), name="corrections", status="derived"), "exact"
+)
+chapter.claim(
+    "corrections-silent",
+    number(len(silent), name="corrections that change nothing", status="derived"),
+    "exact",
+)
 chapter.require(
     "silent-ones",
     holds=bool(
@@ -146,11 +166,11 @@ chapter.require(
 # All of them.
 pairs = {key: (ranked(key, 1), first_plan(asked(*CASES[key], DEFAULT))) for key in CASES}
 TITLES: dict[str, Cell] = {
-    "70b-64-8k": ("70B at 8K on ", whole(64)),
-    "70b-64-128k": ("70B at 128K on ", whole(64)),
-    "8b-8-8k": ("8B at 8K on ", whole(8)),
-    "70b-1024-8k-4m": ("70B at 8K and 4M tokens on ", whole(1024)),
-    "70b-1024-8k-16m": ("70B at 8K and 16M tokens on ", whole(1024)),
+    "70b-64-8k": ("70B at 8K on ", whole(64, "cards")),
+    "70b-64-128k": ("70B at 128K on ", whole(64, "cards")),
+    "8b-8-8k": ("8B at 8K on ", whole(8, "cards")),
+    "70b-1024-8k-4m": ("70B at 8K and 4M tokens on ", whole(1024, "cards")),
+    "70b-1024-8k-16m": ("70B at 8K and 16M tokens on ", whole(1024, "cards")),
 }
 
 

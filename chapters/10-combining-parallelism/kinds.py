@@ -16,7 +16,7 @@ from derive.solve.evaluate import exactly
 from .common import FOUND, STEP, Plan, at, chapter, q
 
 KINDS = ("tensor", "context", "pipeline", "data", "expert")
-chapter.claim("kinds-5", number(len(KINDS), status="derived"), "exact")
+chapter.claim("kinds-5", number(len(KINDS), name="kinds", status="derived"), "exact")
 older = {"tensor", "pipeline", "data"}
 chapter.require(
     "kinds-3d", holds=older < set(KINDS) and len(older) == 3, because="three of the kinds"

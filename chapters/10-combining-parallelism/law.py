@@ -58,7 +58,7 @@ chapter.shown("f-linear", FIRST.value(v.f_L - v.f_A, flop, "f_L - f_A"), si(4))
 chapter.shown("f-attention", FIRST["f_A"], si(3))
 effective = chapter.claim("pe", FIRST.value(v.C * v.eta, flop / second, "C eta"))
 chapter.given("b-450", FIRST.known[v.W_node], cite="NB")
-four, eight, two = (number(t, status="derived") for t in (4, 8, 2))
+four, eight, two = (number(t, name="tp", status="derived") for t in (4, 8, 2))
 
 
 def ratio(of: Quantity, t: Quantity) -> Quantity:

@@ -17,8 +17,8 @@ NODE = int(node.value)
 EXAMPLE = mesh({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, NODE)
 RANK = 13
 
-chapter.claim("mesh-cards", number(EXAMPLE.cards, status="derived"), "exact")
-chapter.claim("mesh-nodes", number(EXAMPLE.cards // NODE, status="derived"), "exact")
+chapter.claim("mesh-cards", number(EXAMPLE.cards, name="cards", status="derived"), "exact")
+chapter.claim("mesh-nodes", number(EXAMPLE.cards // NODE, name="nodes", status="derived"), "exact")
 chapter.require(
     "adjacent-ranks",
     holds=bool(
@@ -29,7 +29,9 @@ chapter.require(
     ),
     because="rank // 8 is one node for ranks 8k to 8k+7",
 )
-chapter.claim("mesh-groups", number(len(EXAMPLE.groups("tp")), status="derived"), "exact")
+chapter.claim(
+    "mesh-groups", number(len(EXAMPLE.groups("tp")), name="groups", status="derived"), "exact"
+)
 FIRST_FOUR = {
     "tp": ((0, 1), (2, 3), (4, 5), (6, 7)),
     "cp": ((0, 2), (1, 3), (4, 6), (5, 7)),
@@ -68,8 +70,8 @@ chapter.table(
     [
         [
             axis,
-            whole(EXAMPLE.stride(axis)),
-            whole(len(EXAMPLE.groups(axis))),
+            whole(EXAMPLE.stride(axis), "stride"),
+            whole(len(EXAMPLE.groups(axis)), "groups"),
             f"`{listed(EXAMPLE.groups(axis)[:4])}`",
             "inside a node" if EXAMPLE.inside_node(axis) else "across nodes",
         ]
@@ -115,7 +117,9 @@ chapter.require(
 passes = (
     STEP.term("t_tp").expr * v.W_tp * v.tp / (v.tp - 1) / (2 * v.e * v.T_r * v.b_seq * v.D * v.L_p)
 )
-chapter.claim("tp-collectives", number(sp.Rational(passes), status="derived"), "exact")
+chapter.claim(
+    "tp-collectives", number(sp.Rational(passes), name="collectives", status="derived"), "exact"
+)
 most = max(int(ranking[v.tp].max()) for ranking in FOUND.values())
 chapter.require("tp-at-most-node", most, "<=", NODE)
 across, inside = at(FOUND["70b-64-8k"], 8, 2, 1), at(FOUND["70b-64-8k"], 4, 2, 2)

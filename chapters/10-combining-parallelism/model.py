@@ -102,15 +102,21 @@ for size, model in (("70b", llama70), ("8b", llama8)):
     chapter.given(f"shape-{size}", shape[v.L], cite="R-maxtext")
     chapter.given(f"width-{size}", shape[v.D], cite="R-maxtext")
 third = sp.Rational(STEP.term("t_redo").expr / (v.L_r * v.f_L * v.t_1))
-chapter.claim("recompute-forward-third", number(third, status="derived"), "exact")
+chapter.claim(
+    "recompute-forward-third", number(third, name="forward passes", status="derived"), "exact"
+)
 causal = sp.Rational(STEP.term("f_A").expr.xreplace(NOTEBOOK.constants) / (v.T * v.D))
-chapter.claim("causal-attention-flops", number(causal, flop, status="derived"), "exact")
+chapter.claim(
+    "causal-attention-flops",
+    number(causal, flop, name="FLOP per token and D", status="derived"),
+    "exact",
+)
 chapter.given("pp-half-hidden", bound[v.x_pp], cite="NB")
 chapter.given("dp-80-overlapped", bound[v.x_dp], cite="NB")
 passes = sp.Rational(
     STEP.term("t_ring").expr * v.W_cp / (v.L_p * (v.cp - 1) * 2 * v.e * v.T_r * v.b_seq * v.K * v.H)
 )
-chapter.claim("ring-passes", number(passes, status="derived"), "exact")
+chapter.claim("ring-passes", number(passes, name="passes of the ring", status="derived"), "exact")
 chapter.require(
     "compute-1-over-t",
     holds=STEP.term("t_1").expr.xreplace({v.tp: 2 * v.tp}) * 2 == STEP.term("t_1").expr,
@@ -135,7 +141,7 @@ chapter.require(
 )
 grid = FOUND["70b-64-8k"]
 for axis, sizes in (("tp", grid.space.tp), ("cp", grid.space.cp), ("pp", grid.space.pp)):
-    chapter.claim(f"grid-{axis}", number(max(sizes), status="derived"), "exact")
+    chapter.claim(f"grid-{axis}", number(max(sizes), name=axis, status="derived"), "exact")
 
 
 def links(plan: Plan) -> bool:
@@ -162,9 +168,9 @@ chapter.require(
     holds=STEP.term("t_scatter").expr * v.W_dp / sent == 1,
     because="the reduce-scatter is that of c d ranks",
 )
-chapter.shown("grid-size", number(grid.candidates, status="derived"))
+chapter.shown("grid-size", number(grid.candidates, name="candidates", status="derived"))
 for reason in ("short_chunk", "cards", "memory"):
-    count = number(grid.rejected[reason], status="derived")
+    count = number(grid.rejected[reason], name="rejected", status="derived")
     chapter.shown(f"rejected-{reason.replace('_', '-')}", count)
 chapter.require(
     "rejected-all",

@@ -12,7 +12,7 @@ from derive.notation.units import one, token
 from derive.plan.mesh import mesh, regrouped
 
 from .common import LONG as LONG_TOKENS
-from .common import PADDED_405, at, chapter, llama405, pc, q, rank_of, share, whole
+from .common import PADDED_405, at, chapter, degrees_of, llama405, pc, q, rank_of, share, whole
 from .common import SHORT as SHORT_TOKENS
 from .layout import NODE
 from .reading import bubble
@@ -90,12 +90,7 @@ chapter.table(
     "padded",
     "Rank | TP | CP | PP | DP | MFU | Bubble, share of the step",
     [
-        [
-            whole(rank),
-            *(whole(x) for x in (p.tp, p.cp, p.pp, p.dp)),
-            pc(p["mfu"], 1),
-            pc(share(p, "bubble")),
-        ]
+        [whole(rank, "rank"), *degrees_of(p), pc(p["mfu"], 1), pc(share(p, "bubble"))]
         for rank, p in enumerate(PADDED_405.plans(place), 1)
     ],
 )
@@ -169,7 +164,7 @@ chapter.table(
     "Axis in the expert layers | Groups | The first two",
     [
         [
-            axis, whole(len(again.groups(axis))),
+            axis, whole(len(again.groups(axis)), "groups"),
             f"`{' '.join(str(list(g)) for g in again.groups(axis)[:2])}`",
         ]
         for axis in ("ep", "edp", "pp")

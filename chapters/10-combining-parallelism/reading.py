@@ -15,7 +15,7 @@ from .searches import FIRST, PLANS
 
 def count(value: int, unit: Unit = one) -> Quantity:
     """A count or a degree that was derived."""
-    return number(value, unit, status="derived")
+    return number(value, unit, "count", status="derived")
 
 
 def rank(key: str, *degrees: int) -> Quantity:

@@ -10,7 +10,7 @@ from derive.notation import units
 from derive.plan.report import NAMES as PART_NAMES
 from derive.plan.report import SMALLEST_SHARE
 
-from .common import CASES, FOUND, Plan, chapter, n, pc, rank_of, ranked, share, whole
+from .common import CASES, FOUND, Plan, chapter, degrees_of, n, pc, rank_of, ranked, share, whole
 
 ALT = {
     "70b-64-8k": "70B at 8K on sixty-four cards",
@@ -52,15 +52,15 @@ def row(rank: int, plan: Plan) -> list[Cell]:
     redone: Cell = "none"
     if plan.recomputed_layers:
         redone = (n(plan["L_r"]), " of ", n(plan["L_p"]))
-    places = [whole(x) for x in (rank, plan.tp, plan.cp, plan.pp, plan.dp)]
+    places = [whole(rank, "rank"), *degrees_of(plan)]
     memory = cell(plan["memory"], binary(2), unit=True)
     return [*places, pc(plan["mfu"], 1), memory, redone, where(plan)]
 
 
 def degrees(plan: Plan) -> tuple[Part, ...]:
     """The degrees of a plan as a bar is labelled."""
-    pairs = (("TP", plan.tp), (" CP", plan.cp), (" PP", plan.pp), (" DP", plan.dp))
-    return tuple(part for name, x in pairs for part in (name, whole(x)))
+    pairs = zip(("TP", " CP", " PP", " DP"), degrees_of(plan), strict=True)
+    return tuple(part for pair in pairs for part in pair)
 
 
 def title(key: str, tokens: Quantity) -> Cell:
@@ -69,7 +69,15 @@ def title(key: str, tokens: Quantity) -> Cell:
     seq = FOUND[key].task.values[v.T]
     long, many = (cell(x, decimals(1, trim=True)) for x in (seq / 2**10, tokens / 2**20))
     size = model.title.split()[-1]
-    return (f"{size}, ", whole(cards), " cards, ", long, "K sequences, ", many, "M tokens a step")
+    return (
+        f"{size}, ",
+        whole(cards, "cards"),
+        " cards, ",
+        long,
+        "K sequences, ",
+        many,
+        "M tokens a step",
+    )
 
 
 HEADER = (
@@ -78,7 +86,7 @@ HEADER = (
 PARTS = tuple(PLANS["70b-64-8k", 1].parts)
 for key, ranks in RANKS.items():
     ranking = FOUND[key]
-    chapter.shown(f"out-{key}-fit", number(ranking.fit, status="derived"))
+    chapter.shown(f"out-{key}-fit", number(ranking.fit, name="fitting plans", status="derived"))
     batch = number(ranking.task.batch, units.sequence, "sequences")
     length = number(ranking.task.seq, units.token / units.sequence, "length")
     tokens = chapter.shown(f"out-{key}-tokens", (batch * length).named("B"))
@@ -89,7 +97,7 @@ for key, ranks in RANKS.items():
     bars = Bars(
         title(key, tokens),
         "seconds of a step",
-        [(whole(rank), ": ", *degrees(p)) for rank, p in shown.items()],
+        [(whole(rank, "rank"), ": ", *degrees(p)) for rank, p in shown.items()],
         [(PART_NAMES[part], [p.parts[part] for p in shown.values()]) for part in PARTS],
     )
     alt = f"Stacked bars of the seconds of a step by part, for the first plans of {ALT[key]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from derive import Quantity, number
+from derive import Quantity
 from derive.book import percent
 from derive.notation import symbols as v
 from derive.notation.units import byte, layer, one
@@ -17,6 +17,7 @@ from .common import (
     Plan,
     at,
     chapter,
+    degrees_of,
     n,
     pc,
     q,
@@ -51,7 +52,8 @@ chapter.table(
     "Stages, at `TP8 CP1` | Rank | Layers of a stage | Recomputed layers of a stage | MFU",
     [
         [
-            whole(pp), whole(rank_of(ranking, 8, 1, pp)), n(plan["L_p"]), n(plan["L_r"]),
+            n(plan.known[v.pp]),
+            whole(rank_of(ranking, 8, 1, pp), "rank"), n(plan["L_p"]), n(plan["L_r"]),
             pc(plan["mfu"], 1),
         ]
         for pp, plan in sorted(without.items())
@@ -80,7 +82,7 @@ chapter.claim("rc-24-40", best["L_r"], "exact")
 # A last stage has one micro-batch in flight, and would recompute less.
 ends = best.value(STEP.term("L_r").expr.xreplace({v.n_fly: sp.S.One}), layer, "last stage")
 chapter.shown("redo-last", ends, unit="")
-chapter.given("rc-of-40", number(best.layers_per_stage, layer, status="derived"))
+chapter.given("rc-of-40", best["L_p"])
 chapter.claim("points-2.6", points(best["mfu"], flat["mfu"]))
 chapter.claim("points-cp-alone", points(alone["mfu"], flat["mfu"]))
 redone = chapter.shown("recompute-without", share(flat, "recompute"), percent())
@@ -114,7 +116,7 @@ chapter.table(
     "Cards | TP | CP | PP | DP | Recomputed layers of a stage | Layers of a stage | MFU",
     [
         [
-            *(whole(x) for x in (cards, of.tp, of.cp, of.pp, of.dp)),
+            whole(cards, "cards"), *degrees_of(of),
             n(of["L_r"]), n(of["L_p"]), pc(of["mfu"], 1),
         ]
         for cards, of in firsts.items()

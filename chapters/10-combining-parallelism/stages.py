@@ -52,7 +52,7 @@ chapter.require(
 )
 chapter.table(
     "stages",
-    ["Stage", *(whole(index) for index in range(1, 9))],
+    ["Stage", *(whole(index, "stage") for index in range(1, 9))],
     [["GiB of a card", *(n(q(h.value / 2**30, one, "bytes/2**30", b=h), 1) for h in held)]],
     align="lrrrrrrrr",
 )

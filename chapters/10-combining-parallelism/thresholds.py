@@ -76,7 +76,7 @@ chapter.table(
     "Tokens, K and V split over the tensor group",
     [
         [
-            whole(tp), whole(cp), "the node" if link is NVLINK else "the network",
+            whole(tp, "tp"), whole(cp, "cp"), "the node" if link is NVLINK else "the network",
             cell(on(RING, tp=tp, cp=cp, W_cp=link), ceiling()),
             cell(on(RING_SPLIT, tp=tp, cp=cp, W_cp=link), ceiling()),
         ]
@@ -103,7 +103,7 @@ def upward(of: Quantity) -> Quantity:
 chapter.table(
     "micro-batches",
     ["Stages", *(("Micro-batches for a ", pc(q(s)), " bubble") for s in SHARES)],
-    [[whole(p), *(n(upward(fewest(p, s))) for s in SHARES)] for p in (2, 4, 8, 16)],
+    [[whole(p, "pp"), *(n(upward(fewest(p, s))) for s in SHARES)] for p in (2, 4, 8, 16)],
     align="rrrr",
 )
 chapter.require(

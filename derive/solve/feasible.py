@@ -29,7 +29,8 @@ from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, guarded, quoted, whole_number, written
 from derive.notation.frames import frame
 from derive.notation.printed import Rounding, printed
-from derive.notation.quantity import Quantity
+from derive.notation.quantity import Quantity, evaluated, number
+from derive.notation.units import one
 from derive.solve.answer import assumption_lines, folded, input_lines
 from derive.solve.evaluate import computed
 from derive.solve.links import deciding, suited
@@ -43,9 +44,10 @@ EXACT = assume(form="exact")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A split: the degree of each mesh axis, the torus axes each has, and whether it wraps.
+    """A split: the degree of each mesh axis and the torus axes each has.
 
-    `loads` are (passes, networks, load) with exact numbers; `load` is the largest of them.
+    `loads` are (passes, networks, load) with exact numbers, `formulas` what each was computed by;
+    `load` is the largest of them.
     """
 
     degrees: tuple[tuple[str, int], ...]
@@ -53,6 +55,7 @@ class Candidate:
     chips: int
     idle: int
     loads: tuple[tuple[str, str, sp.Rational], ...]
+    formulas: tuple[sp.Expr, ...] = ()
 
     @property
     def load(self) -> sp.Rational:
@@ -115,6 +118,25 @@ class Feasible:
     def degrees(self, axis: sp.Symbol) -> tuple[int, ...]:
         """The degrees of an axis at which the slice stays compute-bound, ascending."""
         return tuple(sorted({c.degree(axis) for c in self.compute_bound}))
+
+    def quantity(self, split: Candidate, axis: sp.Symbol) -> Quantity:
+        """The degree of a mesh axis, or its torus axes (M_X), in one of the splits."""
+        count = dict((*split.degrees, *split.torus_axes))[axis.name]
+        known, of = v.meaning(axis), f"of {self.chips:,} chips"
+        return number(count, known.unit, axis.name, basis=f"{known.gloss} {of}", status="derived")
+
+    def margin(self, split: Candidate, network: str = "") -> Quantity | None:
+        """Computation over communication of one of the splits, on one network or on the slowest,
+        with the formula and all that it takes; None where there is no communication."""
+        each = zip(split.loads, split.formulas, strict=True)
+        loads = [(x, total) for (_, at, x), total in each if network in ("", at) and x]
+        if not loads:
+            return None
+        _, total = max(loads, key=lambda load: load[0])
+        axes = (v.find(name) for name, _ in (*split.degrees, *split.torus_axes))
+        here = {axis: self.quantity(split, axis) for axis in axes}
+        known = {v.find(x): q for x, q in self.inputs}
+        return evaluated(1 / total, known | here, one, f"T_math/T_{network or 'comms'}")
 
     def frame(self) -> Any:
         """A pandas DataFrame: a row for each candidate, its columns named as those of `derive ask
@@ -213,12 +235,15 @@ def feasible(
     for cut in dict.fromkeys(_splits(need, chips, splits, shape or ())):
         chosen_here = (*cut.degrees, *cut.torus_axes)
         here = numbers | {v.find(name): sp.Rational(n) for name, n in chosen_here}
+        of_cut = added if cut.shared else need.loads
         loads = tuple(
             (" and ".join(load.passes), "+".join(load.links), computed(load.total, here))
-            for load in (added if cut.shared else need.loads)
+            for load in of_cut
         )
+        formulas = tuple(load.total for load in of_cut)
         taken = prod(degree for _, degree in cut.degrees)
-        candidates.append(Candidate(cut.degrees, cut.torus_axes, taken, chips - taken, loads))
+        split = (cut.degrees, cut.torus_axes, taken, chips - taken)
+        candidates.append(Candidate(*split, loads, formulas))
     notes = full.idle(rest, deciding(subject, asked, before, under))
     inputs = tuple((s.name, known[s]) for s in sorted(needed - {*chosen}, key=v.rank))
     ordered = sorted(candidates, key=lambda c: (c.degrees[-1][1], c.degrees, c.torus_axes))

@@ -15,6 +15,7 @@ from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity
+from derive.notation.read import expression
 from derive.solve.feasible import (
     Feasible,
     dividing_below,
@@ -405,3 +406,18 @@ def test_a_table_says_what_it_rests_on() -> None:
 def test_a_chip_without_a_torus_has_none_to_cut() -> None:
     with pytest.raises(DeriveError, match="network is two-level; divisors takes any"):
         feasible(fsdp_tensor, 64, chip("h100"), LLAMA, B=1, splits="torus", shape=(4, 4, 4))
+
+
+@pytest.mark.parametrize("splits", ["divisors", "torus"])
+@pytest.mark.parametrize("overlap", ["concurrent", "serial"])
+def test_the_tree_of_a_margin_gives_its_value_from_its_inputs(splits, overlap):
+    """Computation over communication by the leaves alone, each axis and its links among them."""
+    more = {"shape": V5P.shape()} if splits == "torus" else {"values": {**AXES}}
+    meshes = feasible(fsdp_tensor, POD, V5P, LLAMA, splits=splits, overlap=overlap, B=2**22, **more)
+    for split in meshes.candidates[:12]:
+        margin = meshes.margin(split)
+        assert margin is not None and margin.value == split.ratio
+        values = {v.find(name): quantity.value for name, quantity in margin.inputs}
+        assert {v.X, v.Y} & values.keys() and {v.M_X, v.M_Y} & values.keys()
+        assert expression(margin.formula).xreplace(values) == split.ratio
+        assert all(leaf.name for leaf in margin.leaves())

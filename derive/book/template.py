@@ -42,6 +42,8 @@ _SAID = {
 }  # fmt: skip
 _LARGEST, _PASSES, _DEEPEST = 2_000_000, 10_000, 10
 _MERGE = re.compile("^(?:<{7}|>{7}) .*", re.MULTILINE)
+_CALL = re.compile(r"""<<-?\s*(\w+)(?:"[^"\n]*"|'[^'\n]*'|(?!<<|>>)[^"'])*(?:>>)?""")
+_QUOTED = re.compile(r"""("|').*?\1""")
 AS_TEXT = "<< that is text is written << '<<' >>, or stands between <% raw %> and <% endraw %>"
 
 
@@ -160,15 +162,32 @@ def compiled(source: str, path: str, names: Mapping[str, Any]) -> Template:
     except TemplateSyntaxError as error:
         text = PRIVATE.sub("", error.message or "syntax error")
         line = error.lineno
-        opening = "\n".join(source.split("\n")[:line]).rpartition("<<")
+        lines = source.split("\n")
+        until = "\n".join(lines[:line])
+        opening, begun = until.rpartition("<<"), len(until) - len(lines[line - 1])
         if opening[1] and ">>" not in opening[2] and not _called(opening[2], names):
             line, text = _line(opening[0], len(opening[0])), f"{text}; a {AS_TEXT}"
+        for call in _CALL.finditer(source):
+            if call[1] in names and call.start() < len(until) and begun <= call.end():
+                if missing := _missing(call):
+                    line, text = _line(source, call.start()), missing
+                break
         raise BookError(Problem(path, line, text)) from None
     except RecursionError:
         raise BookError(Problem(path, 0, "the template is nested too deeply")) from None
     except (SyntaxError, ValueError) as error:  # of Python, which Jinja writes
         raise BookError(Problem(path, 0, f"{error}")) from None
     return Template.from_code(environment, code, dict(names))
+
+
+def _missing(call: re.Match[str]) -> str:
+    """What closes a call that is not closed; "" where one is."""
+    if call[0].endswith(">>"):
+        bare = _QUOTED.sub("", call[0])
+        return f"<< {call[1]}: expected ) before >>" if bare.count("(") > bare.count(")") else ""
+    if call.string[call.end() : call.end() + 1] in ("'", '"') and ")" not in call[0]:
+        return f"<< {call[1]}: expected the quote that closes {call.string[call.end()]}"
+    return f"<< {call[1]}: expected >> after it"
 
 
 def _called(text: str, names: Mapping[str, Any]) -> bool:

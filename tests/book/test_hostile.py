@@ -40,7 +40,7 @@ def test_a_template_cannot_do_more_than_print(book, typed):
     [
         ("<< shw('x') >>", "unknown name 'shw'; did you mean show?"),
         ("<< range(3) >>", "unknown name 'range'"),
-        ("<< show( >>", "unexpected"),
+        ("<< show( >>", "expected ) before >>"),
         ("<% for %>", "Expected"),
         ("<% nope %>", "unknown tag 'nope'"),
         ("<< 'a >>", "unexpected char"),

@@ -28,6 +28,14 @@ Under the last two `round` and `times` round the value to that side. `floor` say
 an upper bound, rounded down: it takes "at most" as it stands and refuses "at least"; `ceil` is the
 reverse. The number of a threshold is such a bound: without a hedge, and under the one that says so
 ("at least" of a lower bound), `round` is `ceil` or `floor`; "over" speaks of the number itself.
+A percentage that compares speaks of a ratio:
+
+| words | the number |
+| --- | --- |
+| 16% more, higher, longer, larger, faster | 1.16, or 0.16: below 1 it is the excess itself |
+| 16% less, fewer, lower, shorter, smaller | 0.84 |
+| 16%, 16% of | 0.16 |
+
 What the words count is checked, too: each unit after the number must be the quantity's.
 """
 
@@ -63,13 +71,30 @@ def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
     Raises UnknownName for an unknown rule, and DeriveError where the literal is no number, or one
     that the rule does not take (a fraction in words has no digits to round at).
     """
-    written, number = literal(literal_text), fraction(value)
+    written = literal(literal_text)
+    rule_name, number = _spoken_of(rule_name, written, fraction(value))
     if not _RULES[_sided(rule_name, written)](written, number):
         return False
     hedges = written.hedges.difference(BOUNDS.get(rule_name, ()))
     return all(_SIDES[hedge](number, written.value) for hedge in hedges)
 
 
+def _spoken_of(rule_name: str, written: Literal, ratio: Fraction) -> tuple[str, Fraction]:
+    """The number that the author's words state, and the rule for it: of a ratio, 16% more or less;
+    raises DeriveError for what is less and is not below 1."""
+    compared = _COMPARED.search(written.text)
+    if compared is None or (compared[1] and ratio < 1):
+        return rule_name, ratio
+    if compared[1]:
+        return rule_name, ratio - 1
+    if ratio > 1:
+        raise DeriveError(f"{quoted(written.text)} speaks of a ratio below 1, found {shown(ratio)}")
+    return {"floor": "ceil", "ceil": "floor"}.get(rule_name, rule_name), 1 - ratio
+
+
+_COMPARED = re.compile(
+    r"(?:%|\bper ?cent) (?:(more|higher|longer|larger|faster)|less|fewer|lower|shorter|smaller)\b"
+)
 _SIDES: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "nearly": operator.le,
@@ -109,14 +134,14 @@ def restated(rule_name: str, literal_text: str, value: Exact) -> str:
     decimal = re.sub(r"(?<![A-Za-z])([MGTPE])i(?![a-z])", r"\1", text)
     for form in (text, *[decimal] * (rule_name == "exact"), f"about {unhedged(text)[0]}"):
         with suppress(DeriveError):
-            for words in _renumbered(rule_name, literal(form), number):
+            for words in _renumbered(*_spoken_of(rule_name, literal(form), number), literal(form)):
                 with suppress(DeriveError):
                     if holds(rule_name, words, value):
                         return words
     return f"about {shown(number)}"
 
 
-def _renumbered(rule_name: str, written: Literal, number: Fraction) -> Iterator[str]:
+def _renumbered(rule_name: str, number: Fraction, written: Literal) -> Iterator[str]:
     """The author's text with other numbers in it: in the author's style first, and of those the
     nearest to the author's digits."""
     before, _, after = written.text.partition(written.number)
@@ -257,10 +282,9 @@ CLAIM_RULES = tuple(name for name in _RULES if " " not in name)
 # --- what the words count
 
 _FOREIGN = frozenset(
-    form
-    for word in ("minute", "hour", "week", "month", "year", "bit")
-    for form in (word, f"{word}s")
+    form for word in ("minute", "hour", "week", "month", "year") for form in (word, f"{word}s")
 )
+_BITS = re.compile(r"([kmgtpe])b(?:ps)?|([kmgtpe]?|kilo|mega|giga|tera|peta|exa)bits?")
 _PER = frozenset({"per", "a", "an", "each", "every"})
 _PREFIX = re.compile(r"kilo|mega|giga|tera|peta|exa|milli|micro|nano|[kMGTPE](?=[a-z]{4})")
 _OF = frozenset({"of", "the", "as", "that", "than"})
@@ -282,6 +306,10 @@ def clash(written: Literal, unit: Unit) -> str:
     for word, inverse in _nouns(written.rest, share):
         if word.lower() in _FOREIGN or _scaled(word):
             return word
+        if word[-1] != "B" and (bits := _BITS.fullmatch(word.lower())):
+            size = (bits[1] or bits[2])[:1]
+            told = f", bits: bytes are {size if size == 'k' else size.upper()}B"
+            return word + told * ("byte" in above | below)
         named = _named(word)
         if named is None:
             continue

@@ -36,6 +36,7 @@ HEDGE = re.compile(
 _TRAILING = re.compile(rf",? ({'|'.join(_AFTER)})$", re.IGNORECASE)
 _REST = re.compile(r"(?:[ -]?[A-Za-zµ/][A-Za-zµ /·'-]*)?")
 _PREFIXED = re.compile(r" ?([kMGTPE]i?|Ki|[mµn])(B|FLOPs?|FLOP|bytes?|s)(?![A-Za-z])")
+_SPELT = re.compile(r"[ -]?(kilo|mega|giga|tera|peta|exa)(bytes?|flops?)(?![a-z])", re.IGNORECASE)
 _TIMES = re.compile(r" ?(?:x|×|times|-?fold)(?![A-Za-z])")
 _ORDINAL = re.compile(r"(st|nd|rd|th)(?![A-Za-z])")
 _PERCENT = re.compile(r" ?(?:%|percent\b|per cent\b)")
@@ -152,6 +153,10 @@ def _numeral(text: str, core: str) -> Literal | None:
     elif match := _PREFIXED.match(rest):
         number = number.times((SI | BINARY | SMALL)[match[1]])
         rest = rest[match.end(1) :]
+    elif match := _SPELT.match(rest):
+        size = match[1][0].lower()
+        number = number.times(SI[size if size == "k" else size.upper()])
+        rest = f" {rest[match.end(1) :]}"
     elif suffix := prefix(rest):
         number, rest = number.times(suffix[0]), suffix[1]
     elif match := re.match(r" (hundred|thousand|million|billion|trillion)\b", rest):

@@ -123,6 +123,16 @@ def test_what_is_no_number_is_refused(text: str) -> None:
         ("round", "0", Q("0.4"), Q("0.5")),
         ("round", "five", Q("5.4"), Q("5.5")),
         ("round", "about a hundred", 97, 151),
+        ("round", "40 gigabytes", 40_400_000_000, 45_000_000_000),
+        ("round", "40 kilobytes", 40_400, 45_000),
+        ("round", "16% more", Q("1.164"), Q("1.166")),
+        ("round", "16% more", Q("0.16"), Q("0.84")),
+        ("round", "116 percent longer", Q("2.16"), Q("1.16")),
+        ("round", "16% less", Q("0.84"), Q("0.16")),
+        ("round", "at least 16% fewer", Q("0.84"), Q("0.85")),
+        ("floor", "16% lower", Q("0.849"), Q("0.839")),  # the ratio is at least 0.84
+        ("ceil", "16% lower", Q("0.831"), Q("0.841")),
+        ("round", "16%", Q("0.16"), Q("1.16")),
         ("floor", "at most about 9B", Q(96 * 10**8), 10**10),
         ("floor", "at most about 9B", 9 * 10**9, 9 * 10**9 - 1),
         ("floor", "11-way", Q("11.24"), Q("10.99")),
@@ -288,6 +298,9 @@ def test_an_unknown_rule_offers_the_nearest() -> None:
         ("rank", "the fifth place", 3, "the third place"),
         ("rank", "first", 13, "13th"),
         ("round", "3", Q("-2.5"), "−3"),
+        ("round", "11% more", Q("1.16"), "16% more"),
+        ("round", "about 84% less", Q("0.84"), "about 16% less"),
+        ("round", "about 128 gigabytes", Q(192 * 10**9), "about 192 gigabytes"),
     ],
 )
 def test_restated(rule: str, text: str, value: Fraction, text_again: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from derive.book.build import Result, render, render_all
 from derive.book.figures import Figure
-from derive.book.folders import OUTPUT, TEMPLATE, Folder, Shelf
+from derive.book.folders import OUTPUT, TEMPLATE, Folder, Shelf, content
 from derive.book.marks import in_full
-from derive.book.problems import FIGURES, Problem
+from derive.book.problems import FIGURES, BookError, Problem
 from derive.book.tables import Cell, words
 from derive.facts.catalogue import cited, tree
 from derive.notation.errors import DeriveError, UnknownName, nearest, quoted, unknown
@@ -17,6 +18,7 @@ from derive.notation.printed import NO_BREAK
 from derive.notation.quantity import Quantity
 from derive.notation.text import aligned
 
+_CELL = re.compile(r"(.+?)[. ]([0-9]+)[., ]+([0-9]+)")  # of a table, as it may be typed
 LISTED = 40  # rows of a table in a message
 
 
@@ -91,6 +93,16 @@ def _lines(result: Result) -> dict[tuple[bool, str], tuple[int, int]]:
     return lines
 
 
+def _built(result: Result, line: int) -> bool:
+    """Whether that line of the chapter stands in its file as it would be built."""
+    try:
+        text = content(result.folder, OUTPUT).decode(errors="replace")
+    except BookError:
+        return False
+    each = (whole.split("\n")[line - 1 : line] for whole in (result.rendered.text, text))
+    return next(each) == next(each)
+
+
 def _printer(figure: Figure) -> tuple[bool, str]:
     """What prints a figure: the plot whose label it is part of, or else it is printed itself."""
     labelled = len(figure.place) == 1
@@ -108,7 +120,8 @@ def why(shelf: Shelf, name: str) -> str:
     lines = [_headline(result, figure)]
     if printed := _lines(result).get(_printer(figure)):
         shown, template = (result.folder.named(file) for file in (OUTPUT, TEMPLATE))
-        lines.append(f"printed at {shown}:{printed[0]} by {template}:{printed[1]}")
+        be = "" if _built(result, printed[0]) else "to be "
+        lines.append(f"{be}printed at {shown}:{printed[0]} by {template}:{printed[1]}")
     for side in _sides(figure):
         lines += tree(side)
     return "\n".join([*lines, *cited(_sides(figure), figure.cite, result.chapter.catalogue)])
@@ -145,6 +158,10 @@ def _found(result: Result, wanted: str) -> Figure:
         names = ", ".join(f"{number}.{figure.name}" for figure in matches)
         raise DeriveError(f"{quoted(wanted)} may be any of {names}")
     shown = quoted(f"{number}.{wanted}")
+    cells = _CELL.fullmatch(wanted)
+    if cells and cells[1] in result.chapter.tables:
+        row = f"{number}.{cells[1]} row {cells[2]} column {cells[3]}"
+        raise UnknownName(f"no number {shown}; did you mean {row}?")
     if table := result.chapter.tables.get(start):
         rows = _counted("rows", [row[0] for row in table.rows])
         columns = _counted("columns", table.header)

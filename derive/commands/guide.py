@@ -70,7 +70,9 @@ def _page(build: str) -> str:
         build=build,
         files={file: (FIRST / file).read_text("utf-8") for file in FILES},
         rendered=first.rendered.text.partition("\n\n")[2],
-        why=report.why(shelf, f"{FIRST.name[:2]}.least").replace(f"{called(GUIDE)}/", "chapters/"),
+        why=report.why(shelf, f"{FIRST.name[:2]}.least")
+            .replace(f"to be printed at {called(GUIDE)}/", "printed at chapters/")
+            .replace(f"{called(GUIDE)}/", "chapters/"),
         refused=list(_refused(refused)),
         functions=[_entry(one, 1) for one in FUNCTIONS],
         derived=DERIVED,

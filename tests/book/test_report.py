@@ -81,7 +81,7 @@ def test_the_tree_goes_down_to_the_sources(book):
     records(book)
     lines = report.why(book.shelf, "06.twice").splitlines()
     assert lines[0] == "06.twice  claim  'about 5,100'  by rule round  holds"
-    assert lines.pop(1) == f"printed at {README}:3 by chapters/06-mesh/chapter.md.j2:1"
+    assert lines.pop(1) == f"to be printed at {README}:3 by chapters/06-mesh/chapter.md.j2:1"
     assert lines[1] == "value = alpha * 2 = 5,100\u00a0FLOP per byte  (derived)"
     assert lines[2] == "├─ alpha = C/W = 2,550\u00a0FLOP per byte  (derived)"
     assert lines[3].startswith("│  ├─ C = 459\u00a0TFLOP/s  (tpu-v5p, ")
@@ -100,8 +100,30 @@ def test_both_sides_of_a_requirement_and_cited_sources(book):
     assert "[SB5] How to Scale" in report.why(book.shelf, "6.batch")
     assert report.why(book.shelf, "06.order") == (
         "06.order  require  'sorted'  holds: sorted by hand\n"
-        f"printed at {README}:4 by chapters/06-mesh/chapter.md.j2:2"
+        f"to be printed at {README}:4 by chapters/06-mesh/chapter.md.j2:2"
     )
+
+
+def test_a_line_of_the_chapter_is_named_as_it_stands_there(book):
+    records(book)
+    assert book.run()[0] == 0
+    told = [f"{README}:{line} by" for line in (3, 4)]
+    assert f"\nprinted at {told[0]}" in report.why(book.shelf, "06.twice")
+    readme = book.folder() / "README.md"
+    readme.write_text(readme.read_text().replace("sorted", "in order"))
+    assert f"\nprinted at {told[0]}" in report.why(book.shelf, "06.twice")
+    assert f"\nto be printed at {told[1]}" in report.why(book.shelf, "06.order")
+
+
+def test_a_number_of_a_table_is_told_by_row_and_column(book):
+    figures = 'chapter.table("t", "a | b", [["x", cell(1, integer())], ["x", "y"]])\n'
+    book.write('<< table("t") >>\n\n<< derived >>\n', figures)
+    assert report.why(book.shelf, "06.t row 1 column 2").startswith("06.t row 1 column 2 (x, b)")
+    for typed in ("t.1.2", "t 1 2", "t.1,2"):
+        with pytest.raises(UnknownName, match=r"did you mean 06\.t row 1 column 2\?"):
+            report.why(book.shelf, f"06.{typed}")
+    with pytest.raises(UnknownName, match="rows 1 x | 2 x"):
+        report.why(book.shelf, "06.t row 3 column 2")
 
 
 def test_shared_inputs_are_drawn_once(book):

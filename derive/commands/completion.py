@@ -35,6 +35,8 @@ def matches(
     if own and not text:  # which Python completes to a tab
         return own
     plain = takewhile(bool, (python(text, place) or "" for place in count()))
+    if {"'", '"'}.intersection(_STRING.sub("", line)):  # in other quotes: chip(...)["alpha"]
+        return [name for name in plain if name in vocabulary()]
     return [*own, *(name for name in plain if f"{name.rstrip('(')}=" not in own)]
 
 

@@ -86,7 +86,8 @@ class Bounded:
         sequences given as tokens.
         """
         every = values.items()
-        several = {k: x for k, x in every if getattr(x, "shape", isinstance(x, (list, tuple)))}
+        kinds = (list, tuple, range)
+        several = {k: x for k, x in every if getattr(x, "shape", isinstance(x, kinds))}
         if not several:
             return self._on(givers, values)
         return _swept(self, lambda point: self._on(givers, {**values, **point}), several)

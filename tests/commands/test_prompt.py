@@ -246,6 +246,7 @@ def test_names_of_the_catalogue_complete_in_quotes() -> None:
         found = completed(f"model({quote}llama-3-")
         assert found == [f"model({quote}{name}{quote}" for name in derive.models()]
     assert completed('chip("no') == completed('number("0') == completed('x = "ch') == []
+    assert completed('chip("tpu-v5p")["al') == ['chip("tpu-v5p")["alpha']
     assert completed('chip(profile="v') == ['chip(profile="vendor']
     assert completed('threshold(fsdp, B/X, overlap="') == [
         'threshold(fsdp, B/X, overlap="concurrent',

@@ -242,6 +242,7 @@ class Shaped:
         ({"W": np.array([1.0, -1.0])}, "W: expected a positive number"),
         ({"W": np.array([True])}, "W: expected a number, found 'True'"),
         ({"W": [1.0, 2.0]}, r"W: expected a number or a NumPy array, such as W=np.array\("),
+        ({"W": range(1, 4)}, r"W: expected a number or a NumPy array, such as W=np.array\("),
         ({"W": Shaped()}, r"W: expected a number or a NumPy array, such as W=np.array\("),
         ({"W": np.bytes_(b"2")}, "W: expected a number"),
     ],

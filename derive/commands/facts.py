@@ -4,6 +4,7 @@ sources`: what can be cited; and `derive symbols`: the vocabulary."""
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import ChainMap
 from typing import Any
 
 from derive.commands.inputs import catalogue_of
@@ -18,7 +19,7 @@ from derive.notation.units import Unit
 
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The names of the catalogue, or the facts of the one that was named, as data and as text."""
-    catalogue = catalogue_of(options)
+    catalogue = _known(options)
     if options.name is None:
         return _names(catalogue)
     every: list[Chip | Model] = [*catalogue.chips.values(), *catalogue.models.values()]
@@ -46,7 +47,7 @@ def described(one: Chip | Model, catalogue: Catalogue) -> tuple[dict[str, Any], 
 
 def sources(options: Namespace) -> tuple[dict[str, Any], str]:
     """The documents that can be cited, by key, or the one that was named, as data and as text."""
-    catalogue = catalogue_of(options)
+    catalogue = _known(options)
     known = catalogue.sources
     if options.key is not None:
         known = {options.key: source(options.key, catalogue)}
@@ -64,6 +65,19 @@ def symbols(options: Namespace) -> tuple[list[dict[str, str]], str]:
         for name, known in v.vocabulary().items()
     ]
     return data, "\n".join(f"{d['symbol']:<9} {d['unit']:<15} {d['gloss']}" for d in data)
+
+
+def _known(options: Namespace) -> Catalogue:
+    """The catalogue, with the facts that the chapters of a book that is named have of their own;
+    of two under one name the later chapter's. Raises BookError for a chapter that does not run."""
+    if options.chapters is not None:
+        from derive.commands.build import shelf_of  # only where a book is named: it is slow
+
+        shelf = shelf_of(options)
+        each = [vars(shelf.chapter(folder).catalogue) for folder in shelf.folders]
+        kinds = {kind: dict(ChainMap(*(one[kind] for one in each[::-1]))) for kind in each[0]}
+        options.catalogue = Catalogue(**kinds)
+    return catalogue_of(options)
 
 
 def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:

@@ -45,6 +45,10 @@ def test_facts_and_sources_of_a_chapter(book):
     assert "1.00×10¹⁵" in text and "**mine**: Measured on our cluster" in text
     assert cli.main(["why", "06.peak", "--chapters", str(book.root / "chapters")]) == 0
     assert "[mine] Measured on our cluster" in book.capsys.readouterr().out
+    for command in (["facts", "our-chip"], ["sources", "mine"]):
+        assert cli.main([*command, "--chapters", str(book.root)]) == 0
+        assert "[mine] Measured on our cluster" in book.capsys.readouterr().out
+        assert cli.main(command) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from derive.book.audit import places
 from derive.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -20,20 +21,25 @@ from derive.notation.quantity import number
 
 with Path(__file__).with_name("rendered").open("a") as log:
     log.write("x")
-chapter = Chapter("06", "A chapter")
+chapter = Chapter("{}", "A chapter")
 chapter.claim("a", number(113), "round")
 chapter.shown("b", number(7))
 """
 TEMPLATE = 'It is << claim("a", "about {}") >> and\n<< show("b") >> << derived >>.\n'
+CHAPTERS = "06-true", "07-wrong", "08-unknown", "09-broken"
 
 
 def ran(folder: Path, *arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "pytest", "-p", "no:derive", "-p", "derive.pytest_plugin"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
+    """The exit code and the output of pytest with this plugin and no other that is installed."""
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-p", "derive.pytest_plugin", *arguments],
         cwd=folder,
-        env=environment,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTEST_ADDOPTS": "-p no:cacheprovider",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True,
         text=True,
         timeout=300,
@@ -42,65 +48,79 @@ def ran(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.fixture
-def book(tmp_path: Path) -> Path:
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    folder = tmp_path / "chapters" / "06-chapter"
-    folder.mkdir(parents=True)
-    (folder / "figures.py").write_text(FIGURES)
-    (folder / "chapter.md.j2").write_text(TEMPLATE.format(113))
-    assert main(["build", "--chapters", str(tmp_path / "chapters")]) == 0
-    (folder / "rendered").unlink()
-    (tmp_path / "book.md").write_text(f"We need about 113{ASKS}\nor about 131 tokens{ASKS}.\n")
-    (tmp_path / "plain.md").write_text(f"# No figure\n\n```\n5{ASKS}\n```\n")
-    return tmp_path
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts beside a book of four built chapters, three of which have been changed since."""
+    root = tmp_path_factory.mktemp("book")
+    (root / "pytest.ini").write_text("[pytest]\n")
+    folders = [root / "chapters" / name for name in CHAPTERS]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "figures.py").write_text(FIGURES.format(folder.name[:2]))
+        (folder / "chapter.md.j2").write_text(TEMPLATE.format(113))
+    assert main(["build", "--chapters", str(root / "chapters")]) == 0
+    for folder in folders:
+        (folder / "rendered").unlink()
+    (folders[1] / "chapter.md.j2").write_text(TEMPLATE.format(114))
+    (folders[2] / "chapter.md.j2").write_text(TEMPLATE.format(113) + '<< show("c") >>\n')
+    (folders[3] / "figures.py").write_text("1/0")
+    (root / "book.md").write_text(f"We need about 113{ASKS}\nor about 131 tokens{ASKS}.\n")
+    (root / "hostile.md").write_text("5\x1b[2J\u202e<!-- derive: value C\x1b[31m\u202e -->\n")
+    (root / "other.md").write_bytes(b"5\xff<!-- derive: value C -->")
+    (root / "plain.md").write_text(f"# No figure\n\n```\n5{ASKS}\n```\n")
+    (root / "why.md").write_text("We need 113<!-- derive: why 06.a -->.\n")
+    return root
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "2"), ("--import-mode=importlib",)])
-def test_figures_are_tests(book: Path, more: tuple[str, ...]) -> None:
-    code, out = ran(book, "-v", *more)
+@pytest.fixture(scope="module")
+def whole(book: Path) -> str:
+    """What a run over all of it tells."""
+    more = ("-v", "--continue-on-collection-errors", "-o", "derive_chapters=chapters")
+    code, out = ran(book, *more)
     assert code == 1
-    assert "4 passed" in out and "1 failed" in out
-    assert "book.md::1:18 about 113" in out and "book.md::2:20 about 131 tokens" in out
+    return out
+
+
+def test_figures_of_texts_are_tests(whole: str) -> None:
+    assert "book.md::1:18 about 113 PASSED" in whole
+    assert "book.md::2:20 about 131 tokens FAILED" in whole
     wrong = "book.md:2  printed about 131 tokens  derived about 113 tokens  ask fsdp_tensor B/N"
-    assert [line for line in out.splitlines() if line.startswith(wrong)]
-    assert "two digits swapped" in out
-    assert "chapters/06-chapter/chapter.md.j2::1 about 113 " in out
-    assert "chapters/06-chapter/chapter.md.j2::2 7 " in out
+    assert [line for line in whole.splitlines() if line.startswith(wrong)]
+    assert "two digits swapped" in whole
+    assert "plain.md" not in whole
+    assert "why.md::1:12 113 PASSED" in whole
 
 
-def test_a_chapter_is_rendered_once_and_told_in_lines(book: Path) -> None:
-    folder = book / "chapters" / "06-chapter"
-    (folder / "chapter.md.j2").write_text(TEMPLATE.format(114))
-    code, out = ran(book, "chapters", "-v")
-    assert code == 1
-    assert "chapter.md.j2::1 about 114 FAILED" in out and "chapter.md.j2::2 7 PASSED" in out
-    assert "06-chapter/chapter.md.j2:1  a  printed about 114  derived about 113" in out
-    assert (folder / "rendered").read_text() == "x"
-    (folder / "chapter.md.j2").write_text(TEMPLATE.format(113) + '<< show("c") >>\n')
-    code, out = ran(book, "chapters", "-v")
-    assert code == 1 and "chapter.md.j2::text FAILED" in out and "unknown figure 'c'" in out
-    (folder / "figures.py").write_text("1/0")
-    code, out = ran(book, "chapters")
-    assert code == 1 and "ZeroDivisionError" in out
+def test_a_chapter_is_rendered_once_and_told_in_lines(book: Path, whole: str) -> None:
+    true, wrong, unknown, broken = (f"chapters/{name}/chapter.md.j2" for name in CHAPTERS)
+    for test in ("1 about 113", "2 7", "text"):
+        assert f"{true}::{test} PASSED" in whole
+    assert f"{wrong}::1 about 114 FAILED" in whole and f"{wrong}::2 7 PASSED" in whole
+    assert "07-wrong/chapter.md.j2:1  a  printed about 114  derived about 113" in whole
+    assert f"{unknown}::text FAILED" in whole and "unknown figure 'c'" in whole
+    assert f"{broken}::text FAILED" in whole and "ZeroDivisionError" in whole
+    # The first is also the book of why.md, and is rendered for it.
+    assert (book / "chapters" / CHAPTERS[0] / "rendered").read_text() == "xx"
+    assert (book / "chapters" / CHAPTERS[1] / "rendered").read_text() == "x"
 
 
-def test_what_cannot_be_read_is_an_error_of_one_file(book: Path) -> None:
-    (book / "other.md").write_bytes(b"5\xff<!-- derive: value C -->")
-    code, out = ran(book)
-    assert code == 2 and "expected UTF-8" in out
-    code, out = ran(book, "--continue-on-collection-errors")
-    assert "4 passed" in out
+def test_what_cannot_be_read_is_an_error_of_one_file(book: Path, whole: str) -> None:
+    assert "ERROR other.md" in whole and "expected UTF-8" in whole and ", 1 error in" in whole
+    code, out = ran(book, "book.md", "other.md", "-o", "derive_facts=none.toml")
+    assert code == 2 and "none.toml: expected a TOML file" in out and "expected UTF-8" in out
 
 
-def test_facts_and_the_book_of_a_text(book: Path) -> None:
-    (book / "book.md").write_text("We need 113<!-- derive: why 06.a -->.\n")
-    code, out = ran(book, "book.md")
-    assert code == 1 and "the book is not run unless it is named" in out
-    code, out = ran(book, "book.md", "-o", "derive_chapters=chapters")
-    assert code == 0, out
-    code, out = ran(book, "book.md", "-o", "derive_facts=none.toml")
-    assert code == 2 and "none.toml: expected a TOML file" in out
+def test_what_is_told_is_printable(whole: str) -> None:
+    assert "hostile.md::1:" in whole
+    assert all(c == "\n" or c.isprintable() for c in whole)
+
+
+def test_processes_of_xdist_collect_the_same(book: Path) -> None:
+    texts = ("book.md", "plain.md", "why.md", f"chapters/{CHAPTERS[0]}")
+    code, out = ran(book, "-p", "xdist", "-n", "2", "--import-mode=importlib", "-v", *texts)
+    assert code == 1 and "4 passed" in out and "2 failed" in out
+    assert "book.md::1:18 about 113" in out and "book.md::2:20 about 131 tokens" in out
+    assert "the book is not run unless it is named" in out
 
 
 def test_other_runs_import_nothing_of_it(tmp_path: Path) -> None:
@@ -115,5 +135,4 @@ def test_other_runs_import_nothing_of_it(tmp_path: Path) -> None:
 
 def test_the_project_itself_has_none_in_its_texts() -> None:
     texts = [p for p in (ROOT / "README.md", ROOT / "chapters" / "WRITING.md") if p.exists()]
-    code, out = ran(ROOT, "-n", "0", "-o", "addopts=", *map(str, texts), "--collect-only", "-q")
-    assert "no tests" in out and code == 5
+    assert texts and not [place for p in texts for place in places(p.read_text())]

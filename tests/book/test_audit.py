@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import time
+import re
+import sys
+from collections.abc import Callable
 from fractions import Fraction
+from math import isqrt
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive.book.audit import MOST, bare, places
+from derive.book import audit
+from derive.book.audit import BEHIND, LONGEST_SPAN, bare, places
 from derive.book.claims import holds, restated
 from derive.book.literals import literal
 
@@ -139,29 +144,83 @@ def test_bare_numbers() -> None:
     )
 
 
-HUGE = {
-    "lines": f"It is about 113 tokens{ASKS}\n" * MOST,
-    "one line": f"about 113{ASKS} " * 20_000,
-    "unclosed": "<!-- derive: x " * MOST,
-    "ticks": "` " * MOST + "``a" * MOST,
-    "ticks of all lengths": "".join("`" * n + " " for n in range(1, 1000)),
-    "fences": "```\n~~~~\n" * MOST,
-    "dollars": f"{'$$' * 300}5{ASKS}" * 1000,
-    "brackets": f"{'[' * 600}5{ASKS}" * 1000,
-    "numbers": f"{'1 ' * 300}{ASKS}" * 1000,
-    "digits": "1" * 10**6 + ASKS,
-    "words": f"{'one ' * 150}{ASKS}" * 1000,
-    "commands": f"{chr(92)}text{{" * 10**5 + ASKS,
-    "too many": ASKS * (MOST + 9),
+# Each twice as long as the one of half the size.
+LONG: dict[str, Callable[[int], str]] = {
+    "lines": lambda n: f"It is about 113 tokens{ASKS}\n" * n,
+    "one line": lambda n: f"about 113{ASKS} " * n,
+    "unclosed": lambda n: "<!-- derive: x " * n,
+    "ticks": lambda n: "` " * n + "``a" * n,
+    "ticks of all lengths": lambda n: "".join("`" * k + " " for k in range(1, isqrt(200 * n))),
+    "fences": lambda n: "```\n~~~~\n" * n,
+    "open fences": lambda n: "```a\n" * n,
+    "dollars": lambda n: f"{'$$' * 300}5{ASKS}" * (n // 50),
+    "brackets": lambda n: f"{'[' * 600}5{ASKS}" * (n // 50),
+    "numbers": lambda n: f"{'1 ' * 300}{ASKS}" * (n // 50),
+    "digits": lambda n: "1" * 50 * n + ASKS,
+    "words": lambda n: f"{'one ' * 150}{ASKS}" * (n // 50),
+    "commands": lambda n: f"{chr(92)}text{{" * 10 * n + ASKS,
+    "math": lambda n: f"```math\n{'5 ' * n}\n```\n{ASKS}\n" * 2,
 }
 
 
-@pytest.mark.parametrize("kind", HUGE)
-def test_huge_texts_are_read_quickly(kind: str) -> None:
-    start = time.process_time()
-    assert sum(1 for _ in places(HUGE[kind])) <= MOST + 1
-    bare(HUGE[kind][:100_000])
-    assert time.process_time() - start < 30
+class Counted:
+    """A pattern that notes how many characters each search goes over."""
+
+    def __init__(self, pattern: re.Pattern[str], lengths: list[int]) -> None:
+        self.pattern, self.lengths = pattern, lengths
+
+    def search(self, text: str, start: int, end: int = sys.maxsize) -> re.Match[str] | None:
+        match = self.pattern.search(text, start, end)
+        self.lengths.append((match.end() if match else min(end, len(text))) - start)
+        return match
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_the_work_grows_with_the_length(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of twice the length is gone over by twice as many searches, of twice as many
+    characters in all; of what stands before a comment, no more than `BEHIND` is read."""
+    lengths, windows = list[int](), list[int]()
+    counted = SimpleNamespace(
+        compile=lambda *pattern: Counted(re.compile(*pattern), lengths),
+        split=re.split,
+        MULTILINE=re.MULTILINE,
+    )
+
+    def words(behind: str) -> str:
+        windows.append(len(behind))
+        return original(behind)
+
+    original = audit._words
+    monkeypatch.setattr(audit, "re", counted)
+    monkeypatch.setattr(audit, "_OPENING", Counted(audit._OPENING, lengths))
+    monkeypatch.setattr(audit, "_words", words)
+
+    def work(size: int) -> list[int]:
+        lengths.clear(), windows.clear()
+        text = LONG[kind](size)
+        found = sum(1 for _ in places(text))
+        assert found == (text.count(ASKS) or kind == "unclosed")
+        assert max(windows, default=0) <= BEHIND
+        return [len(lengths), sum(lengths), len(windows), sum(windows)]
+
+    once, twice = work(1000), work(2000)
+    assert once[1] <= 1.1 * len(LONG[kind](1000)) + LONGEST_SPAN * LONG[kind](1000).count("`")
+    assert all(more <= 2.1 * less + LONGEST_SPAN for less, more in zip(once, twice, strict=True))
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_texts_are_read_to_the_end(kind: str) -> None:
+    assert bare(LONG[kind](1000)) >= 0
+
+
+def test_comments_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MOST", 9)
+    assert [place.error.startswith("more than 9") for place in places(f"5{ASKS}\n" * 9)] == [
+        False
+    ] * 9
+    *read, last = places(f"5{ASKS}\n" * 20)
+    assert [place.printed for place in read] == ["5"] * 9
+    assert last.line == 10 and last.error == "more than 9 comments; the rest is left out"
 
 
 @settings(max_examples=300)

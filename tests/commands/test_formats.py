@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -188,7 +189,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> ElementTree.Element:
     folder = tmp_path_factory.mktemp("own")
     (folder / "test_a.py").write_text("def test_a():\n    assert not 1\n")
     command = [sys.executable, "-m", "pytest", "--junit-xml=own.xml", "test_a.py"]
-    assert subprocess.run(command, cwd=folder, capture_output=True, timeout=60).returncode == 1
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=folder, env=alone, capture_output=True, timeout=60)
+    assert done.returncode == 1
     return ElementTree.parse(folder / "own.xml").getroot()
 
 

@@ -70,7 +70,7 @@ def test_why_knows_a_number_of_a_table(book, name):
     lines = report.why(book.shelf, f"06.{name}").splitlines()
     assert lines[0] == "06.chips row 1 column 2 (v5p, Intensity)  shown  '2,550'"
     assert lines[1] == (
-        "printed at chapters/06-mesh/README.md:7 by chapters/06-mesh/chapter.md.j2:3"
+        "to be printed at chapters/06-mesh/README.md:7 by chapters/06-mesh/chapter.md.j2:3"
     )
     assert lines[2].startswith("alpha = C/W = 2,550") and lines[-1].startswith("[SB2] ")
 

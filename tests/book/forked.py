@@ -61,6 +61,7 @@ def started(job: dict) -> int:
     os.dup2(out, 1)
     os.dup2(out, 2)
     code = 70
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under some shells
     try:
         disturbed(job["signal"], job["moment"])
         code = script(["build", "--chapters", str(root)])

@@ -37,6 +37,8 @@ class Watcher:
             stderr=subprocess.STDOUT,
             cwd=place.parent,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
+            # A shell that starts the tests beside others has them ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.said = b""
 

@@ -100,7 +100,8 @@ class Chapter:
         return {**self.figures, **{figure.name: figure for figure in (*cells, *labels)}}
 
     def chip(self, name: str, override: Mapping[str, str | Quantity] | None = None) -> facts.Chip:
-        """The chip under the chapter's profile; what it overrides is printed by `overrides()`."""
+        """The chip under the profile. `override` maps a fact to the key of another reading
+        or to a quantity: {"memory": "D-v5p"}; `overrides()` prints what it changes."""
         chip = facts.chip(name, profile=self.profile, override=override, catalogue=self.catalogue)
         self.chips.append(chip)
         return chip
@@ -207,7 +208,8 @@ class Chapter:
         rows: Sequence[Sequence[Cell]],
         align: str | None = None,
     ) -> None:
-        """A table of text, `cell(quantity, rule)` and `math(expr)`; a header may be "One | Two"."""
+        """A table of text, `cell(quantity, rule)` and `math(expr)`; a header may
+        be one text, its titles divided by bars: "One | Two"."""
         titles = [t.strip() for t in header.split("|")] if isinstance(header, str) else header
         self._add(self.tables, "table", name, tables.table(name, titles, rows, align))
 

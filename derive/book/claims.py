@@ -32,7 +32,7 @@ A percentage that compares speaks of a ratio:
 
 | words | the number |
 | --- | --- |
-| 16% more, higher, longer, larger, faster | 1.16, or 0.16: below 1 it is the excess itself |
+| 16% more, higher, longer, larger, faster | 1.16 |
 | 16% less, fewer, lower, shorter, smaller | 0.84 |
 | 16%, 16% of | 0.16 |
 
@@ -81,14 +81,16 @@ def holds(rule_name: str, literal_text: str, value: Exact) -> bool:
 
 def _spoken_of(rule_name: str, written: Literal, ratio: Fraction) -> tuple[str, Fraction]:
     """The number that the author's words state, and the rule for it: of a ratio, 16% more or less;
-    raises DeriveError for what is less and is not below 1."""
+    raises DeriveError for what is more and below 1, or less and above."""
     compared = _COMPARED.search(written.text)
-    if compared is None or (compared[1] and ratio < 1):
+    if compared is None:
         return rule_name, ratio
+    if (ratio < 1) if compared[1] else (ratio > 1):
+        side = "above" if compared[1] else "below"
+        told = f"speaks of a ratio {side} 1, found {shown(ratio)}"
+        raise DeriveError(f"{quoted(written.text)} {told}")
     if compared[1]:
         return rule_name, ratio - 1
-    if ratio > 1:
-        raise DeriveError(f"{quoted(written.text)} speaks of a ratio below 1, found {shown(ratio)}")
     return {"floor": "ceil", "ceil": "floor"}.get(rule_name, rule_name), 1 - ratio
 
 

@@ -274,3 +274,7 @@ def _why(drawn: bytes | None, digest: str) -> str:
     if signed is not None and signed[0] == digest:
         return "was edited after it was drawn"
     return "shows other data than figures.py declares"
+
+
+if __name__ == "__main__":  # else a check that is typed this way would pass for ever
+    raise SystemExit("run: derive build, or python build.py")

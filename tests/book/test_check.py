@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 FIGURES = """
@@ -255,3 +258,11 @@ def test_chapters_by_number_or_folder(book, made):
 def test_help(book):
     code, out, err = book.run("--help")
     assert (code, err) == (0, "") and out.startswith("usage: derive build")
+
+
+def test_the_module_is_no_command():
+    """A CI step that runs it would be green for ever."""
+    done = subprocess.run(
+        [sys.executable, "-m", "derive.book.build", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stderr == "run: derive build, or python build.py\n"

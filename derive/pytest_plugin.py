@@ -156,7 +156,7 @@ def _answer(config: pytest.Config) -> Answer:
 
 
 def _shelf(config: pytest.Config, place: Path) -> Shelf:
-    from derive.commands.build import shelf_of
+    from derive.commands.shelf import shelf_of
 
     shelves = config.stash.setdefault(_SHELVES, {})
     if place not in shelves:

@@ -19,11 +19,11 @@ from derive.book.claims import clash, holds, restated
 from derive.book.literals import literal
 from derive.book.problems import Problem
 from derive.commands import output, value
-from derive.commands.build import shelf_of
 from derive.commands.causes import likeliest
 from derive.commands.formats import Document, told
 from derive.commands.inputs import path_of
 from derive.commands.parser import FORMATS, as_typed, parser
+from derive.commands.shelf import shelf_of
 from derive.facts import Catalogue, with_files
 from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError, plain, quoted, unknown

@@ -71,7 +71,7 @@ def _known(options: Namespace) -> Catalogue:
     """The catalogue, with the facts that the chapters of a book that is named have of their own;
     of two under one name the later chapter's. Raises BookError for a chapter that does not run."""
     if options.chapters is not None:
-        from derive.commands.build import shelf_of  # only where a book is named: it is slow
+        from derive.commands.shelf import shelf_of  # only where a book is named: it is slow
 
         shelf = shelf_of(options)
         each = [vars(shelf.chapter(folder).catalogue) for folder in shelf.folders]

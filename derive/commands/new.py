@@ -9,7 +9,7 @@ from derive.book import scaffold
 from derive.book.files import terminated_as_interrupted
 from derive.book.folders import DRAFT, Shelf, called
 from derive.commands import guide
-from derive.commands.build import place_of
+from derive.commands.shelf import place_of
 from derive.notation.text import aligned
 
 IGNORED = f"{DRAFT}.*\n.*.derive-*.tmp\n"  # by git, in a book of its own

@@ -16,6 +16,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TypeAlias
 
+import derive
 from derive.book import files
 from derive.book.chapter import PACKAGE, Chapter
 from derive.book.problems import BookError, Problem
@@ -229,9 +230,12 @@ def _run(path: Path, shown: str, folder: str) -> types.ModuleType:
             wanted, whose = missing.groups()
             known = vars(sys.modules[whose]).get("__all__") or dir(sys.modules[whose])
             text = str(unknown(f"name of {whose}", wanted, known))
+        elif isinstance(error, NameError) and error.name in dir(derive):
+            text = f"{error.name} is not imported: from derive import {error.name}"
         elif isinstance(error, NameError) and error.name:
-            text = str(unknown("name", error.name, vars(module)))
-        elif isinstance(error, AttributeError) and error.name:
+            own = [name for name in vars(module) if not name.startswith("__")]
+            text = str(unknown("name", error.name, own))
+        elif isinstance(error, AttributeError) and text.endswith(f"attribute {error.name!r}"):
             whose = type(error.obj).__name__
             text = str(unknown(f"name of a {whose}", error.name, dir(error.obj)))
         elif not isinstance(error, DeriveError):

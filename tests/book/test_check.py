@@ -266,3 +266,10 @@ def test_the_module_is_no_command():
         [sys.executable, "-m", "derive.book.build", "--check"], capture_output=True, text=True
     )
     assert done.returncode == 1 and done.stderr == "run: derive build, or python build.py\n"
+
+
+def test_an_emptied_chapter_has_a_line_of_its_own(book, made):
+    made.write_text("")
+    assert checked(book)[1].startswith("chapters/06-mesh/README.md  has other text than a build")
+    code, out, _ = checked(book, "--format", "github")
+    assert code == 1 and out.startswith("::error file=chapters/06-mesh/README.md,title=drift::")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
+from exhaustive import PRODUCTS, products, reshards
 from verdicts import RECORD, Case, cases, row, versions
 
 RECORDED: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -24,6 +26,15 @@ def test_record_has_the_cases() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     assert row(case) == ROWS[case.name, case.sizes_name, case.which]
+
+
+def test_every_reshard() -> None:
+    assert asdict(reshards()) == RECORDED["every reshard"]
+
+
+@pytest.mark.parametrize("sizes", PRODUCTS)
+def test_every_product(sizes: str) -> None:
+    assert asdict(products(PRODUCTS[sizes])) == RECORDED["every product"][sizes]
 
 
 @pytest.mark.parametrize("partitioner", ["xla", "shardy"])

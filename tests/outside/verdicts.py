@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -22,6 +22,7 @@ import shardy
 import sympy as sp
 from cases import BLOCKS, MESH, SHARDINGS, SIZES, Sizes
 from counted import Counted, derived, verdict
+from exhaustive import PRODUCTS, products, reshards
 from partitioned import Spread
 
 from derive.cost.block import Block, ProductLine, gated
@@ -117,6 +118,11 @@ def versions() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    whole = {"versions": versions(), "rows": [row(case) for case in cases()]}
+    whole = {
+        "versions": versions(),
+        "every reshard": asdict(reshards()),
+        "every product": {name: asdict(products(sizes)) for name, sizes in PRODUCTS.items()},
+        "rows": [row(case) for case in cases()],
+    }
     RECORD.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     sys.stdout.write(f"{len(whole['rows'])} rows\n")

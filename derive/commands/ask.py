@@ -13,9 +13,10 @@ import sympy as sp
 from derive.commands.inputs import OPTIONS, assumptions_of, givers_of, set_values, subject_of
 from derive.cost.assumptions import Assumptions, step_assumptions
 from derive.cost.limits import Limit
-from derive.cost.load import Requirement
+from derive.cost.load import Requirement, compute_bound
 from derive.cost.strategies import Strategy
 from derive.facts import Chip, Model
+from derive.facts.catalogue import tree
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm
@@ -30,6 +31,7 @@ from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
 from derive.solve.question import STATE, axes_held, question
 from derive.solve.threshold import Threshold, threshold
+from derive.solve.times import TIMED, layer_time
 from derive.solve.values import Giver, whole
 
 
@@ -53,7 +55,9 @@ class Asked:
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
     asked = _read(options)
-    if options.feasible is not None:
+    if asked.expr.free_symbols <= TIMED:
+        data, lines = _timed(asked, options)
+    elif options.feasible is not None:
         if options.steps:
             raise DeriveError("--steps derives a closed form; --feasible has none, leave one out")
         data, lines = _feasible(asked, options.feasible)
@@ -64,6 +68,28 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     notes = _notes(asked)
     data["notes"] += notes
     return data, "\n".join([*lines, *(f"note: {note}" for note in notes)])
+
+
+def _time(asked: Asked, options: Namespace) -> tuple[Quantity, tuple[str, ...]]:
+    if options.best or options.feasible or options.steps or isinstance(asked.subject, Limit):
+        told = "a time of a layer takes no --best, --feasible or --steps, and no limit has one"
+        raise DeriveError(f"{asked.expr}: {told}")
+    return layer_time(asked.subject, asked.expr, asked.givers, asked.values, asked.assumptions)
+
+
+def _timed(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
+    quantity, idle = _time(asked, options)
+    rests_on = compute_bound(asked.subject, asked.assumptions)
+    data = _data(asked, rests_on) | {
+        "closed_form": quantity.formula,
+        "value": quantity.plain,
+        "exact": str(quantity.value),
+        "printed": [f"= {quantity.printed()}"],
+        "unit": str(quantity.unit),
+        "inputs": input_rows(quantity),
+        "notes": list(idle),
+    }
+    return data, [*tree(quantity), *assumption_lines(rests_on.described)]
 
 
 def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
@@ -99,6 +125,8 @@ def number(options: Namespace) -> Quantity:
     """The strictest bound or the optimum that is asked for, with its tree. Raises DeriveError where
     values are missing, and where bounds face both ways."""
     asked = _read(options)
+    if asked.expr.free_symbols <= TIMED:
+        return _time(asked, options)[0]
     if options.best:
         return _optimum(asked).on(*asked.givers, **asked.values).quantity
     try:

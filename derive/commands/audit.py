@@ -33,11 +33,8 @@ from derive.notation.read import expression
 DONE, ERRATA, ERROR = 0, 1, 2
 LARGEST = 100_000_000  # bytes of a text
 MATCH, ERRATUM, UNSAID, WRONG = "match", "erratum", "cannot say", "error"
-_SECONDS = {
-    form: Fraction(size)
-    for word, size in {"minute": 60, "hour": 3600, "day": 86400, "week": 604800}.items()
-    for form in (word, f"{word}s")
-}
+_LENGTHS = {"minute": 60, "hour": 3600, "day": 86400, "week": 604800, "year": 31557600}
+_SECONDS = {form: Fraction(size) for word, size in _LENGTHS.items() for form in (word, f"{word}s")}
 Answer = Callable[[str], Quantity]
 
 

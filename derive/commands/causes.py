@@ -1,5 +1,6 @@
 """The likeliest cause of a number that is wrong, found by trying what makes its words hold:
-rounding to one side, one assumption changed, a factor, two digits swapped."""
+rounding to one side, one assumption changed, another chip or another reading of its facts, an input
+left out or counted twice, a factor, two digits swapped."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
+from itertools import combinations
 from types import MappingProxyType
 from typing import Protocol
 
@@ -17,18 +19,24 @@ from derive.commands.parser import KEEPS, OVERLAPS, PASSES
 from derive.commands.value import words_of
 from derive.cost.assumptions import BYTES, SETS
 from derive.facts import shipped
+from derive.notation.digits import fraction
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity
+from derive.notation.symbols import known
 
 # The options that change an assumption, simplest first; () for one that stands alone.
 _OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "--gated": (), "--overlap": OVERLAPS, "--exact": (), "--large-n": (), "--pass": PASSES,
+    "--overlap": OVERLAPS, "--gated": (), "--exact": (), "--large-n": (), "--pass": PASSES,
     "--set": (), "--precision": tuple(BYTES), "--no-wrap": (), "--keep": KEEPS,
     "--gradients": ("fp32", "bf16", "fp8"), "--profile": (), "--assume": tuple(SETS),
+    "--chip": (),
 })  # fmt: skip
-_OF_VALUE = ("--set", "--precision", "--profile")
+_OF_VALUE = ("--set", "--precision", "--profile", "--chip")
 _OF_PLAN = ("--assume", "--profile")
-_AXES = ("M_X", "M_Y", "M_Z")
+_COUNTS = ("M_X", "M_Y", "M_Z", "A", "n_F", "n_V")
+_WAYS = {name: ((Fraction(2), ", both ways for one"),) for name in ("W_node", "W_dcn")} | {
+    "W": ((Fraction(1, 2), ", one way for both"),)
+}
 _ROUNDED = {"floor": "rounded down", "ceil": "rounded up"}
 _BINARY = {f"1024^{k} taken as 10^{3 * k}": Fraction(1000, 1024) ** k for k in (1, 2, 3, 4)} | {
     f"10^{3 * k} taken as 1024^{k}": Fraction(1024, 1000) ** k for k in (1, 2, 3, 4)
@@ -52,7 +60,7 @@ def likeliest(
 ) -> str:
     """What makes the words of a place hold, which `quantity` does not, simplest first; "" where
     nothing that was tried does."""
-    for rule, label in _ROUNDED.items():
+    for rule, label in _ROUNDED.items() if place.rule == "round" else ():
         with suppress(DeriveError):
             if true(place.printed, quantity, Fraction(1), rule):
                 return f"{label}: holds by the rule {rule}"
@@ -60,6 +68,10 @@ def likeliest(
         with suppress(DeriveError):
             if true(place.printed, answer(shlex.join(words))):
                 return f"holds {label}"
+    for label, factor in _left_out(quantity):
+        with suppress(DeriveError):
+            if true(place.printed, quantity, factor):
+                return label
     # Of what is no bytes, a few per cent more are mere chance.
     in_bytes = dict(quantity.unit.powers).get("byte") == 1
     for label, factor in ((_BINARY if in_bytes else {}) | _FACTORS).items():
@@ -81,9 +93,12 @@ def _changed(question: str, quantity: Quantity) -> Iterator[tuple[str, list[str]
         return
     for option in given:
         if option == "--set":
-            yield from _axes(typed, quantity)
+            yield from _instead(typed, quantity)
             continue
-        choices = tuple(shipped().profiles) if option == "--profile" else _OPTIONS[option]
+        named = {"--profile": shipped().profiles, "--chip": shipped().chips}
+        choices = tuple(named.get(option, _OPTIONS[option]))
+        if option == "--chip" and option not in typed:
+            continue
         if option not in typed:
             other = {"--exact": "--large-n", "--large-n": "--exact"}.get(option)
             rest = [word for word in typed if word != other]
@@ -96,6 +111,7 @@ def _changed(question: str, quantity: Quantity) -> Iterator[tuple[str, list[str]
             for choice in choices:
                 if typed[at : at + 1] != [choice]:
                     yield f"with {option} {choice}", [*typed[:at], choice, *typed[at + 1 :]]
+    yield from _instead(typed, quantity, ways=True)
 
 
 def _option(word: str) -> list[str]:
@@ -103,22 +119,49 @@ def _option(word: str) -> list[str]:
     return [name, given] if equals and name.startswith("--") else [word]
 
 
-def _axes(typed: list[str], quantity: Quantity) -> Iterator[tuple[str, list[str]]]:
-    """One torus axis more and one less of each mesh axis that plays a part."""
-    inputs = {str(name): one for name, one in quantity.inputs}
-    for name in _AXES:
-        if name not in inputs:
-            continue
-        rest, at = list(typed), len(typed)
+def _others(leaf: Quantity, ways: bool) -> Iterator[tuple[Fraction, str]]:
+    """Other values of an input, and how: one more or less of a count, all of the utilisation, 1,000
+    for 1,024 or the reverse, another reading; or a rate of one way for that of both."""
+    name, value = leaf.name, fraction(leaf.value)
+    if ways:
+        yield from ((value * factor, told) for factor, told in _WAYS.get(name, ()))
+        return
+    if name in _COUNTS:
+        yield from ((value + step, "") for step in (1, -1) if value + step >= 1)
+    if known(name) and leaf.status == "given":
+        yield from [(Fraction(1), "")] if name == "u" else ()
+        turns = [(a, b) for a, b in ((1000, 1024), (1024, 1000)) if value % b == 0]
+        yield from ((value / b * a, f", {a:,} for {b:,}") for a, b in turns)
+    for fact in shipped().chips[leaf.owner].facts if leaf.owner in shipped().chips else ():
+        if str(fact.key.symbol) == name and leaf.value in [r.value for r in fact.readings]:
+            yield from ((fraction(r.value), f", a reading of {r.source}") for r in fact.readings)
+
+
+def _instead(
+    typed: list[str], quantity: Quantity, ways: bool = False
+) -> Iterator[tuple[str, list[str]]]:
+    """The words of the question with one input at each of its other values, and how."""
+    for leaf in quantity.leaves():
+        rest = list(typed)
         for place, word in enumerate(typed):
-            if place and typed[place - 1] == "--set" and re.match(rf"\s*{name}\s*=", word):
-                at = place - 1
-                rest = [*typed[:at], *typed[place + 1 :]]
-        count = inputs[name].value
-        for other in (count + 1, count - 1):
-            if other >= 1:
-                told = f"{name}={other}"
-                yield f"with --set {told}", [*rest[:at], "--set", told, *rest[at:]]
+            if place and typed[place - 1] == "--set" and re.match(rf"\s*{leaf.name}\s*=", word):
+                del rest[place - 1 : place + 1]
+        for number, how in _others(leaf, ways):
+            if number != fraction(leaf.value):
+                told = f"{leaf.name}={number if number.denominator == 1 else float(number)}"
+                yield f"with --set {told}{how}", [*rest, "--set", told]
+
+
+def _left_out(quantity: Quantity) -> Iterator[tuple[str, Fraction]]:
+    """Inputs that are a factor too few or too many: counts, sizes and shares, of which the degrees
+    of a mesh also two at a time."""
+    roles = {leaf: known(leaf.name) for leaf in quantity.leaves() if leaf.value != 1}
+    sizes = {x.name: fraction(x.value) for x, k in roles.items() if k and k.role != "hardware"}
+    mesh = [leaf.name for leaf, k in roles.items() if k and k.role in ("mesh", "axis")]
+    pairs = {f"{a}*{b}": sizes[a] * sizes[b] for a, b in combinations(mesh, 2)}
+    for name, size in (sizes | pairs).items():
+        yield f"{name} left out", size
+        yield f"{name} left out", 1 / size
 
 
 def _swapped(printed: str) -> Iterator[str]:

@@ -11,15 +11,16 @@ from derive.commands import ask, plan
 from derive.commands.inputs import catalogue_of, givers_of, set_values
 from derive.commands.parser import parser
 from derive.cost.assumptions import assume
-from derive.facts import Catalogue, shipped
+from derive.cost.stage import run_terms
+from derive.facts import Catalogue, Model, shipped
 from derive.facts.catalogue import cited, tree
 from derive.facts.fact import FOLLOWS
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
-from derive.notation.quantity import Quantity, evaluated
+from derive.notation.quantity import Quantity, evaluated, number
 from derive.notation.read import expression
-from derive.notation.symbols import rank, unit_of_symbol
-from derive.solve.values import given_facts
+from derive.notation.symbols import find, rank, unit_of_symbol
+from derive.solve.values import facts_of, given_facts, one_of
 
 LONGEST = 1000
 
@@ -40,14 +41,17 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _value(options: Namespace) -> Quantity:
-    expr = expression(options.expression)
-    typed = set_values(options.set)
-    known = given_facts(givers_of(options), assume(precision=options.precision or "bf16"))
-    known |= {symbol: typed[symbol.name] for symbol in expr.free_symbols if symbol.name in typed}
+    expr, typed = expression(options.expression), set_values(options.set)
+    givers, under = givers_of(options), assume(precision=options.precision or "bf16")
+    known = {**facts_of(one_of(Model, givers), None, under), **given_facts(givers, under)}
+    for symbol, constant in under.elements.items():
+        known[symbol] = number(constant, unit_of_symbol(symbol), symbol.name, status="assumed")
+    known |= {find(name): quantity for name, quantity in typed.items()}
+    defined = {**FOLLOWS, **run_terms()}
     needed = set(expr.free_symbols)
-    for symbol in sorted(needed & FOLLOWS.keys() - known.keys(), key=rank):
-        if FOLLOWS[symbol].free_symbols <= known.keys():
-            known[symbol] = evaluated(FOLLOWS[symbol], known, unit_of_symbol(symbol), symbol.name)
+    for symbol in sorted(needed & defined.keys() - known.keys(), key=rank):
+        needed |= defined[symbol].free_symbols
+        known[symbol] = evaluated(defined[symbol], known, unit_of_symbol(symbol), symbol.name)
     for name in typed:
         if name not in {symbol.name for symbol in needed}:
             raise DeriveError(f"--set {name} plays no part in {tex.text(expr)}; leave it out")

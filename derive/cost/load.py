@@ -15,8 +15,8 @@ import sympy as sp
 
 from derive.cost.assumptions import CHOICES, Assumptions
 from derive.cost.block import joined
-from derive.cost.network import CARDS, NODE, link_seconds, network_of
-from derive.cost.program import Move, PassCost
+from derive.cost.network import CARDS, MEMORY, NODE, link_seconds, network_of
+from derive.cost.program import Move, Multiplied, PassCost, elements
 from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
@@ -118,6 +118,8 @@ class TimedPass:
 def timed_passes(strategy: Strategy, assumptions: Assumptions) -> tuple[TimedPass, ...]:
     """The passes that the assumptions ask for; "step" is forward and backward as one pass."""
     passes = strategy.passes(assumptions)
+    if assumptions.network == MEMORY:
+        passes = tuple(replace(cost, moves=_through_memory(cost)) for cost in passes)
     if assumptions.passes == "step":
         flops = sp.Add(*(p.flops for p in passes))
         moves = tuple(m for p in passes for m in p.moves)
@@ -125,6 +127,17 @@ def timed_passes(strategy: Strategy, assumptions: Assumptions) -> tuple[TimedPas
     elif assumptions.passes != "each":
         passes = tuple(p for p in passes if p.name == assumptions.passes)
     return tuple(_timed(cost, strategy.nested, assumptions) for cost in passes)
+
+
+def _through_memory(cost: PassCost) -> tuple[Move, ...]:
+    """What the products of a pass read and write, functions between them being fused [SB1]; the
+    loads of a pass that declares its moves."""
+    products = [step for step in cost.program if isinstance(step, Multiplied) and step.flops]
+    tensors = [
+        t for p in products for t in (*(x for q in p.pairs for x in (q.left, q.right)), p.result)
+    ]
+    loads = tuple(Move("load", t.name, (), v.e * elements(t), critical=True) for t in tensors)
+    return loads or tuple(move for move in cost.moves if move.collective == "load")
 
 
 def needs_network(strategy: Strategy) -> bool:

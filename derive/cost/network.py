@@ -196,4 +196,8 @@ NETWORKS: Mapping[str, NetworkChoice] = MappingProxyType({
         "one chip in each node, W_dcn one-way per chip, shared by all axes",
         "with one chip in each node, over its own link of {W_dcn}",
     ),
+    MEMORY: NetworkChoice(
+        "memory_bandwidth", v.W_hbm, lambda mesh, wrap: Switch(MEMORY, v.W_hbm),
+        "a chip's own memory: each product reads its operands and writes its result",
+    ),
 })  # fmt: skip

@@ -8,8 +8,9 @@ Gathered activations are gathered again in the backward pass, which does not wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 import sympy as sp
 
@@ -17,10 +18,8 @@ from derive.cost.block import Block
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
-from derive.cost.strategies import ATTENTION_CORE, EMBEDDING, HEAD, LAYER
+from derive.cost.strategies import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER
 from derive.notation import symbols as v
-from derive.notation import units
-from derive.notation.units import expect_unit
 
 LAYOUT = "b_seq:dp T:cp U:cp(ring) K:tp F:tp V:tp T:tp D:dp(optimizer) D:cp(optimizer)"
 # A micro-batch of b sequences is that of one replica, and T_r = T/c are the tokens of a rank.
@@ -167,6 +166,18 @@ run_seconds = training_flops / (v.N * v.C * v.u)
 saved_activations = v.A * v.e * v.B * v.D * v.L / v.N
 """Bytes per chip of A tensors [B, D] saved for the backward pass in each layer, spread over N."""
 
-expect_unit(training_flops, units.flop, v.unit_of_symbol, "training_flops")
-expect_unit(run_seconds, units.second, v.unit_of_symbol, "run_seconds")
-expect_unit(saved_activations, units.byte, v.unit_of_symbol, "saved_activations")
+
+@lru_cache(maxsize=1)
+def run_terms() -> Mapping[sp.Symbol, sp.Expr]:
+    """What a run and its model take, in the symbols of their shapes, by the symbol of each."""
+    cached = sp.Add(*(v.e * elements(program(ATTENTION).block[name]) for name in ("Key", "Val")))
+    attention = parameters(ATTENTION)
+    return MappingProxyType({
+        v.P_A: v.L * attention,
+        v.P_F: v.L * sp.expand(by_matrices(parameters) - attention),
+        v.P_V: v.n_V * TABLE,
+        v.M_A: saved_activations,
+        v.M_KV: v.L * cached,
+        v.f_R: training_flops,
+        v.T_R: run_seconds,
+    })  # fmt: skip

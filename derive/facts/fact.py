@@ -206,11 +206,11 @@ CHIP_FACTS = _by_name(
     ),
     _count("torus_axes", units.axis, "axes of the torus", v.M_axes),
     _count("links_per_chip", one, "torus links of a chip"),
-    _count("pod_chips", chip, "chips of a pod"),
+    _count("pod_chips", chip, "chips of a pod", v.N_pod),
     FactKey("pod_shape", chip, None, "torus shape of a whole pod", kind="shape"),
     _count("cube_chips", chip, "chips of a cube, of which whole slices are made"),
     _count("largest_job", chip, "chips of the largest job that can be run"),
-    _count("chips_per_host", chip, "chips of a host"),
+    _count("chips_per_host", chip, "chips of a host", v.n_host),
     _count("scaleup_chips", chip, "chips of a scale-up domain", v.n_node),
 )
 

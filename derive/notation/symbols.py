@@ -173,6 +173,8 @@ W_dcn = _hardware(
 W_hbm = _hardware("W_hbm", byte / second, "memory bandwidth of a chip", r"W_{\text{hbm}}")
 M_axes = _hardware("M_axes", axis, "torus axes of a chip", r"M_{\text{axes}}")
 M_hbm = _hardware("M_hbm", byte, "memory of a chip", r"M_{\text{hbm}}")
+N_pod = _hardware("N_pod", chip, "chips of a pod", r"N_{\text{pod}}")
+n_host = _hardware("n_host", chip, "chips of a host", r"n_{\text{host}}")
 
 # --- the model and the run
 L = _model("L", units.layer, "layers")
@@ -181,6 +183,12 @@ P = _model("P", units.parameter, "parameters")
 R = _model("R", token, "tokens of the training run")
 A = _model("A", one, "activations of width D saved per layer")
 u = _model("u", one, "model FLOPs utilisation (MFU)")
+P_A = _model("P_A", units.parameter, "parameters of the attention of all layers")
+P_F = _model("P_F", units.parameter, "parameters of the feed-forward matrices of all layers")
+P_V = _model("P_V", units.parameter, "parameters of embedding and head")
+M_A = _model("M_A", byte, "activations saved by a chip for the backward pass")
+M_KV = _model("M_KV", byte, "keys and values of b_seq sequences of T tokens", r"M_{\text{KV}}")
+f_R = _model("f_R", flop, "FLOP of the training run")
 
 # --- constants that are assumptions, with the defaults in `cost.assumptions`
 fma = _constant("fma", flop, "FLOP of one multiply-add", r"\phi")
@@ -196,6 +204,7 @@ T_Y = _time("T_Y", second, "communication time on axis Y", "T_Y")
 T_Z = _time("T_Z", second, "communication time on axis Z", "T_Z")
 T_S = _time("T_S", second, "communication time between slices", "T_S")
 T_hbm = _time("T_hbm", second, "time to read from memory", r"T_{\text{hbm}}")
+T_R = _time("T_R", second, "time of the training run")
 
 # --- one training step over a mesh of tensor, context, pipeline and data parallelism
 tp = _mesh("tp", way, "degree of tensor parallelism of a plan", "t")

@@ -10,7 +10,20 @@ import sympy as sp
 from derive import facts
 from derive.notation.errors import DeriveError, FactError, UnitError, UnknownName
 from derive.notation.quantity import check_label, evaluated, number
-from derive.notation.symbols import C, M_axes, M_hbm, N, W, W_dcn, W_hbm, W_node, alpha, n_node
+from derive.notation.symbols import (
+    C,
+    M_axes,
+    M_hbm,
+    N,
+    N_pod,
+    W,
+    W_dcn,
+    W_hbm,
+    W_node,
+    alpha,
+    n_host,
+    n_node,
+)
 from derive.notation.units import byte, chip, flop, second, token
 
 
@@ -101,7 +114,8 @@ def test_bindings_fit_their_symbols_and_leave_the_pod_free(name):
         check_label(symbol, value)
         assert value.name == symbol.name
     scale_up = {W, M_axes} if name.startswith("tpu") else {W_node, n_node}
-    assert {C, W_hbm, M_hbm} | scale_up <= set(bindings) <= {C, W_hbm, M_hbm, W_dcn} | scale_up
+    more = {W_dcn, n_host} | ({N_pod} if name.startswith("tpu") else set())
+    assert {C, W_hbm, M_hbm} | scale_up <= set(bindings) <= {C, W_hbm, M_hbm} | scale_up | more
     assert N not in bindings
     assert (W_dcn in bindings) == (name != "tpu-v4")
 

@@ -1,0 +1,52 @@
+"""The times of a layer as numbers: its computation, and its communication over each link or all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import sympy as sp
+
+from derive.cost.assumptions import Assumptions
+from derive.cost.load import Requirement, timed_passes
+from derive.cost.strategies import Strategy
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
+from derive.notation.quantity import Quantity, evaluated
+from derive.solve.derivation import TIMES, time_of
+from derive.solve.links import suited
+from derive.solve.question import question
+from derive.solve.values import Giver, filled, values_for
+
+TIMED = frozenset((v.T_math, v.T_comms, *TIMES.values()))
+
+
+def layer_time(
+    strategy: Strategy,
+    asked: sp.Expr,
+    givers: Iterable[Giver],
+    values: Mapping[str, object],
+    assumptions: Assumptions,
+) -> tuple[Quantity, tuple[str, ...]]:
+    """A time of a layer, such as T_comms, or a ratio of two, T_math/T_comms, and a note for each
+    value that plays no part. Communication is that of the slowest link; if serial, of all links.
+
+    Raises DeriveError where two passes could be meant, and naming the symbols without a value,
+    which is a time over a link that nothing runs over, too.
+    """
+    under = suited(strategy, question(v.C), assumptions, every := tuple(givers), values)
+    passes = [one for one in timed_passes(strategy, under) if one.seconds or one.traffic]
+    if len(passes) != 1:
+        raise DeriveError(f"{asked} is the time of one pass: choose forward, backward or step")
+    # Beside the computation all is a share of it, in which what both hold cancels.
+    (cost,), share = passes, v.T_math in asked.free_symbols - {asked}
+    said: dict[sp.Symbol, sp.Expr] = {}
+    for traffic in cost.traffic:
+        time = traffic.load if share else traffic.seconds
+        said[time_of(traffic.link)] = said.get(time_of(traffic.link), 0) + time
+    longest = sp.Add if under.overlap == "serial" else sp.Max
+    said |= {v.T_comms: longest(0, *said.values()), v.T_math: sp.S.One if share else cost.seconds}
+    formula = asked.xreplace(said).xreplace(under.elements)
+    need = Requirement(strategy.name, "", (), under, strategy.mesh, strategy.chips)
+    full = filled(formula.free_symbols, need, None, values_for(need, every, values))
+    quantity = evaluated(formula, full.checked(), question(asked).unit, str(asked))
+    return quantity, full.idle(values)

@@ -1,0 +1,57 @@
+"""Each case is partitioned and derived as it was when `verdicts.json` was written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from exhaustive import PRODUCTS, products, reshards
+from verdicts import RECORD, Case, cases, row, versions
+
+RECORDED: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
+ROWS = {(one["case"], one["sizes"], one["pass"]): one for one in RECORDED["rows"]}
+CASES = list(cases())
+
+
+def test_record_is_of_these_versions() -> None:
+    assert RECORDED["versions"] == versions(), f"write {RECORD.name} anew"
+
+
+def test_record_has_the_cases() -> None:
+    assert list(ROWS) == [(case.name, case.sizes_name, case.which) for case in CASES]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    assert row(case) == ROWS[case.name, case.sizes_name, case.which]
+
+
+def test_every_reshard() -> None:
+    assert asdict(reshards()) == RECORDED["every reshard"]
+
+
+@pytest.mark.parametrize("sizes", PRODUCTS)
+def test_every_product(sizes: str) -> None:
+    assert asdict(products(PRODUCTS[sizes])) == RECORDED["every product"][sizes]
+
+
+@pytest.mark.parametrize("partitioner", ["xla", "shardy"])
+def test_blocks_are_spread_as_derived(partitioner: str) -> None:
+    """Forward, every block of the book moves what is derived, and so do both passes of the MLP
+    under its four strategies; FLOPs are the same everywhere."""
+    for (name, sizes, which), told in ROWS.items():
+        if sizes == "block":
+            assert told[partitioner]["flops"] == told["derive"]["flops"], name
+            if which == "forward" or name.startswith("mlp"):
+                assert told[partitioner]["verdict"] == "agrees", name
+
+
+@pytest.mark.parametrize("partitioner", ["xla", "shardy"])
+def test_gradients_of_one_tensor_are_added_first(partitioner: str) -> None:
+    """Where the gradients of a tensor come from several products, derive adds them and reduces the
+    sum once; both partitioners reduce each, and choose the same otherwise."""
+    told = ROWS["layer, tensor", "block", "both"]
+    once = told["derive"]["sent"].replace("4 x reduce_scatter tp", "7 x reduce_scatter tp")
+    assert told[partitioner]["sent"] == once

@@ -1,0 +1,128 @@
+"""What derive and each partitioner make of every case, as `verdicts.json` has it.
+
+`python tests/outside/verdicts.py` writes that file anew, of the versions that are installed; the
+tests hold both sides to it, so that a choice that changes on either is told.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import conftest  # noqa: F401 - sixteen devices, before JAX starts
+import dtensor
+import hlo
+import shardy
+import sympy as sp
+from cases import BLOCKS, MESH, SHARDINGS, SIZES, Sizes
+from counted import Counted, derived, verdict
+from exhaustive import PRODUCTS, products, reshards
+from partitioned import Spread
+
+from derive.cost.block import Block, ProductLine, gated
+from derive.cost.layout import spread
+from derive.cost.reader import block
+from derive.cost.strategies import BLOCKS as DECLARED
+
+RECORD = Path(__file__).with_name("verdicts.json")
+PASSES = ("forward", "both")  # the forward pass alone, or one step: forward and backward
+
+
+@dataclass(frozen=True)
+class Case:
+    """A block laid out on a mesh, with the lengths of its dimensions; one pass of it or both."""
+
+    name: str
+    told: str  # the sharding, or the block and its line of layout
+    sizes_name: str
+    which: str
+    block: Block
+    mesh: Sizes
+    sizes: Sizes
+
+    def __str__(self) -> str:
+        return f"{self.name}; {self.sizes_name}; {self.which}"
+
+
+def cases() -> Iterator[Case]:
+    """Every case in the order of the record."""
+    for size, (name, text), which in product(SIZES, SHARDINGS.items(), PASSES):
+        yield Case(name, text, size, which, block(text), MESH, SIZES[size])
+    for (name, (known, layout, mesh, sizes)), which in product(BLOCKS.items(), PASSES):
+        laid_out = spread(unmasked(known), layout)
+        yield Case(name, f"{known} under {layout}", "block", which, laid_out, mesh, sizes)
+
+
+def unmasked(name: str) -> Block:
+    """A block of the book, all of whose multiply-adds are done: nobody here skips a mask's half."""
+    plain = DECLARED.get(name) or gated(DECLARED[name.removeprefix("gated ")])
+    lines = (
+        replace(line, share=sp.S.One) if isinstance(line, ProductLine) and line.share else line
+        for line in plain.lines
+    )
+    return replace(plain, lines=tuple(lines))
+
+
+def row(case: Case) -> dict[str, Any]:
+    """A case as the record has it: what each sends and computes, and its verdict beside derive's.
+
+    XLA and Shardy keep what was gathered for the backward pass; DTensor gathers it again, and is
+    held against the rules that do so, too.
+    """
+    backward = case.which == "both"
+    lowered = Spread(case.block, case.mesh, case.sizes).lowered(backward)
+    ours, again = (
+        derived(case.block, case.mesh, case.sizes, backward=backward, keep=keep)
+        for keep in ("all", "none")
+    )
+    mesh = {axis: case.mesh[axis] for axis in case.block.mesh}
+    compiled = hlo.counted(lowered.compile(compiler_options=hlo.FLAT).as_text(), mesh)
+    passes = f"{shardy.PROPAGATE},{shardy.PARTITION}"
+    passed = shardy.counted(lowered.as_text(), passes, mesh)["main"]
+    recorded = dtensor.recorded(case.name, case.sizes_name, case.which)
+    return {
+        "case": case.name,
+        "sharding": case.told,
+        "sizes": case.sizes_name,
+        "pass": case.which,
+        "derive": _told(ours),
+        "derive, gathered again": _told(again),
+        "xla": _told(compiled, ours),
+        "shardy": _told(passed, ours),
+        "dtensor": recorded and _told(recorded, again),
+    }
+
+
+def _told(one: Counted, derive: Counted | None = None) -> dict[str, Any]:
+    told: dict[str, Any] = {"bytes": one.bytes}
+    if derive is not None:
+        told = {"verdict": verdict(derive, one), **told}
+    if told.get("verdict") != "agrees":
+        told["sent"] = str(one)
+    if one.flops is not None:
+        told["flops"] = one.flops
+    if one.repeated:
+        told["repeated bytes"] = one.repeated
+    return told
+
+
+def versions() -> dict[str, str]:
+    """What the record rests on."""
+    return {"jaxlib": version("jaxlib"), "torch": dtensor.RECORD["torch"]}
+
+
+if __name__ == "__main__":
+    whole = {
+        "versions": versions(),
+        "every reshard": asdict(reshards()),
+        "every product": {name: asdict(products(sizes)) for name, sizes in PRODUCTS.items()},
+        "rows": [row(case) for case in cases()],
+    }
+    RECORD.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"{len(whole['rows'])} rows\n")

@@ -14,10 +14,6 @@ from derive.notation.errors import DeriveError, quoted, unknown
 
 OVERLAPS = ("concurrent", "serial")
 PASSES = ("each", "forward", "backward", "step")
-KERNELS = {
-    "kernels": ("fused", "unfused", "recomputed"), "norm": ("fused", "unfused"),
-    "glu": ("fused", "unfused"),
-}  # fmt: skip
 KEEPS = ("activations", "none", "weights", "all")
 FORMATS = ("text", "json", "github", "junit")
 STYLES = ("table", "notebook")
@@ -254,8 +250,9 @@ def _values(one: ArgumentParser) -> None:
     """What `ask` and `layer` take."""
     _given(one)
     _chosen(one, "--keep", KEEPS, "gathered tensors kept for the backward pass: ")
-    for name, ways in KERNELS.items():
-        _chosen(one, f"--{name}", ways)
+    _once(one, "--kernels", help="of attention: fused (default), unfused or recomputed")
+    for name, told in (("norm", "norms"), ("glu", "gates")):
+        _once(one, f"--{name}", help=f"kernels of {told}: fused (default) or unfused")
     one.add_argument("--gated", action="store_const", const=True, help="three matrices per layer")
     told = 'how a block is spread: "B:X D:X", dimension:axis, limited as in "D:dp(weights)"'
     _once(one, "--layout", metavar="RULES", help=told)

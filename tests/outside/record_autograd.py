@@ -171,6 +171,12 @@ class Layer:
             q, k = self.rotated(q, "Q"), self.rotated(k, "AllKey")
         else:  # learned positions, added before the first layer
             q, k = seen.name(q, "Q"), seen.name(k, "AllKey")
+        if self.modes.get("keys") == "repeated":
+            k, v = (
+                seen.name(one.repeat_interleave(group, 2), name)
+                for one, name in ((k, "AllKey"), (v, "AllVal"))
+            )
+            q = seen.name(q.flatten(2, 3).unsqueeze(3), "Q")
         if self.modes["core"] == "recomputed":
             o = checkpoint(self.core, q, k, v, use_reentrant=False, preserve_rng_state=False)
         else:
@@ -231,12 +237,16 @@ def recorded(shape: dict[str, Any], modes: dict[str, str], recompute: str) -> st
 
 
 def ways(shape: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Every mode of a model: with a layer norm or without a gate there is one of these."""
+    """Every mode of a model: with a layer norm or without a gate there is one of these. Last, keys
+    and values that are repeated for the queries of a group, as much code has them."""
     norms = ("fused", "unfused") if shape["gated"] else ("layer_norm",)
     gates = ("fused", "unfused") if shape["gated"] else ("fused",)
     kernels, cores = ("fused", "unfused"), ("kept", "recomputed")
     for kernel, core, norm, glu in product(kernels, cores, norms, gates):
         yield {"attention": kernel, "core": core, "norm": norm, "glu": glu}
+    if shape["heads"] > shape["kv_heads"] and not shape["qk_norm"]:
+        for way in ("fused", "unfused"):
+            yield {"attention": way, "core": "kept", "norm": way, "glu": way, "keys": "repeated"}
 
 
 def main(shapes: str) -> None:

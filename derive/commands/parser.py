@@ -250,6 +250,9 @@ def _values(one: ArgumentParser) -> None:
     """What `ask` and `layer` take."""
     _given(one)
     _chosen(one, "--keep", KEEPS, "gathered tensors kept for the backward pass: ")
+    _once(one, "--kernels", help="of attention: fused (default), unfused or recomputed")
+    for name, told in (("norm", "norms"), ("glu", "gates")):
+        _once(one, f"--{name}", help=f"kernels of {told}: fused (default) or unfused")
     one.add_argument("--gated", action="store_const", const=True, help="three matrices per layer")
     told = 'how a block is spread: "B:X D:X", dimension:axis, limited as in "D:dp(weights)"'
     _once(one, "--layout", metavar="RULES", help=told)

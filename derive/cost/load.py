@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from derive.cost.assumptions import CHOICES, Assumptions
+from derive.cost.assumptions import Assumptions
 from derive.cost.block import joined
 from derive.cost.network import CARDS, MEMORY, NODE, link_seconds, network_of
 from derive.cost.program import Move, Multiplied, PassCost, elements
@@ -210,7 +210,7 @@ def _of_strategy(
     assumptions: Assumptions,
     memory: bool = False,
 ) -> Requirement:
-    assumptions.only(tuple(CHOICES), strategy.name)
+    assumptions.only(strategy.taken, strategy.name)
     told = strategy.stated(assumptions, memory=memory)
     mesh, chips = strategy.mesh, strategy.chips
     return Requirement(strategy.name, claim, loads, assumptions, mesh, chips, described=told)

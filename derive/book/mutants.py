@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +19,7 @@ from derive.cost.assumptions import CHOICES, CORRECTIONS, DEFAULT
 from derive.facts.fact import CHIP_FACTS, MODEL_COUNTS, MODEL_FACTS, MODEL_FLAGS
 
 FORMULAS = ("facts/data/*.toml", "facts/fact.py", "facts/owners.py", "cost/*.py", "plan/*.py")
-OWN = ("*/*.toml", "*/*.py")  # of a book
+OWN = ("*.toml", "*.py")  # of a chapter
 _OTHER: dict[type[ast.operator], ast.operator] = {
     ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Div(), ast.Div: ast.Mult(),
     ast.Pow: ast.Mult(),
@@ -53,17 +53,18 @@ class Mutant:
         return f"{self.at}: {self.before} -> {self.after}"
 
 
-def mutants(package: Path, place: Path, only: str = "") -> Iterator[Mutant]:
-    """Every change of what the chapters in `place` rest on, in derive's `package` and in their own
-    folders, by file and line; files are called from the folders that hold the two. `only` those
+def mutants(package: Path, folders: Iterable[Path], only: str = "") -> Iterator[Mutant]:
+    """Every change of what chapters rest on, in their `folders` and in derive's `package`, by file
+    and line; files are called from the folders that hold all chapters, or the package. `only` those
     whose names have that text."""
-    for top, patterns in ((place, OWN), (package, FORMULAS)):
+    tops = [(folder, folder.parents[1], OWN) for folder in folders]
+    for top, base, patterns in (*tops, (package, package.parent, FORMULAS)):
         for path in sorted(path for pattern in patterns for path in top.glob(pattern)):
-            file, text = path.relative_to(top.parent).as_posix(), path.read_text("utf-8")
+            file, text = path.relative_to(base).as_posix(), path.read_text("utf-8")
             if path.suffix == ".toml":
                 yield from (one for one in _facts(file, text) if only in one.name)
             else:
-                found = _formulas(file, text, top == place, only)
+                found = _formulas(file, text, top != package, only)
                 yield from sorted(found, key=lambda one: (one.line, one.name))
 
 
@@ -109,7 +110,9 @@ def _formulas(file: str, text: str, own: bool, only: str) -> Iterator[Mutant]:
             before, old = ast.unparse(shown), getattr(node, field)
             setattr(node, field, value)
             line: int = getattr(node, "lineno", 0)
-            mutant = Mutant(file, line, kind, ".".join(names), before, ast.unparse(shown), "")
+            mutant = Mutant(
+                file, line, kind, ".".join(names) or "module", before, ast.unparse(shown), ""
+            )
             if only in mutant.name:
                 yield replace(mutant, content=ast.unparse(tree))
             setattr(node, field, old)

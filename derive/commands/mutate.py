@@ -46,8 +46,9 @@ def run(shelf: Shelf, options: Namespace) -> tuple[Row, str, int]:
     Raises DeriveError where the book is not up to date, or its arguments cannot be read.
     """
     place, argued = shelf.place, _argued(shelf.place / ARGUMENTS)
-    chapters = [folder.path.name for folder in shelf.picked(options.chapter)]
-    chosen = list(mutants(Path(derive.__file__).parent, place, options.only or ""))
+    folders = [folder.path for folder in shelf.picked(options.chapter)]
+    chapters = [folder.name for folder in folders]
+    chosen = list(mutants(Path(derive.__file__).parent, folders, options.only or ""))
     prepare()
     rows: list[Row] = []
     with get_context("fork").Pool(maxtasksperchild=1) as pool:

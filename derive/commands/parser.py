@@ -141,6 +141,10 @@ def parser() -> ArgumentParser:
     what.add_argument("--check", action="store_true", help="write nothing; exit 1 for drift")
     told = "write DRAFT.md, with a mark at what is missing, and no README.md"
     what.add_argument("--draft", action="store_true", help=told)
+    told = "change what the book rests on, one thing at a time, and name what nothing notices"
+    what.add_argument("--mutate", action="store_true", help=told)
+    _once(build, "--only", metavar="TEXT", help="of --mutate: the changes whose names have it")
+    build.add_argument("--tests", action="store_true", help="of --mutate: run tests on survivors")
     told = "go on, with each chapter whose files change, until Ctrl-C"
     build.add_argument("--watch", action="store_true", help=told)
     _once(build, "--chapters", metavar="FOLDER", help="the folder of chapters")

@@ -268,8 +268,8 @@ def test_where_a_term_alone_takes_all_the_time_no_batch_is_enough() -> None:
 
 
 def test_every_network_is_a_choice_with_words() -> None:
-    assert CHOICES["network"] == ("chip", "torus", *NODES)
-    for name in NODES:
+    assert CHOICES["network"] == ("chip", "torus", *NODES, "hbm")
+    for name in (*NODES, "hbm"):
         told = assume(network=name).stated()
         assert told["network"].startswith(name) and "wrap" not in told
     with pytest.raises(DeriveError, match="did you mean node"):

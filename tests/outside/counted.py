@@ -79,14 +79,16 @@ class Counted:
         """What a device sends in all."""
         return sum(one.bytes for one in self.sent)
 
-    def __str__(self) -> str:
+    @property
+    def listed(self) -> list[str]:
+        """The collectives as text, in one order: "2 x all_gather X 131072"."""
         told = Counter(map(str, sorted(self.sent)))
-        return ", ".join(f"{n} x {one}" if n > 1 else one for one, n in told.items()) or "nothing"
+        return [f"{n} x {one}" for one, n in told.items()]
 
 
 def verdict(derived: Counted, theirs: Counted) -> str:
     """Whether the same collectives are chosen, over the same axes and of the same bytes."""
-    return "agrees" if sorted(derived.sent) == sorted(theirs.sent) else "chooses otherwise"
+    return "agrees" if derived.listed == theirs.listed else "chooses otherwise"
 
 
 def derived(block: Block, mesh: Sizes, sizes: Sizes, *, backward: bool, keep: str) -> Counted:

@@ -14,7 +14,8 @@ from cases import Sizes
 from counted import Counted, Sent, sent
 
 FLAT = {
-    "xla_disable_hlo_passes": "fusion,dot-library-rewriter,cpu-all-reduce-combiner,fusion-wrapper"
+    "xla_disable_hlo_passes": "fusion,dot-library-rewriter,cpu-all-reduce-combiner,fusion-wrapper",
+    "xla_backend_optimization_level": 0,  # of the machine code, which nobody runs
 }
 
 _OPERATION = re.compile(r"^\s*(?:ROOT )?%([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*?)\)(.*)$", re.M)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from derive.book import Chapter
+from derive.book import Chapter, cell, integer
+from derive.book.tables import NumberCell
+from derive.notation.quantity import number
 
-NAMES = "3D, 5D, fp32"
+NAMES = "A100, BERT-Large, FP16, FP32, GPT-2, GPT-3, H100, V100, v5e"
 chapter = Chapter(
-    "12", "Published figures recomputed", names=NAMES.split(", "), files="partitioners.toml"
+    "12",
+    "Published figures recomputed",
+    names=NAMES.split(", "),
+    files=("facts.toml", "partitioners.toml"),
 )
+
+
+def whole(count: int, name: str) -> NumberCell:
+    """A count of that name, for a table."""
+    return cell(number(count, name=name, status="derived"), integer())

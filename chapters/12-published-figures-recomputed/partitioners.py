@@ -17,7 +17,7 @@ from typing import Any
 import sympy as sp
 
 from derive import Quantity, evaluated, number
-from derive.book import cell, integer, si
+from derive.book import cell, si
 from derive.book.tables import Cell
 from derive.cost.passes import program
 from derive.cost.program import Move
@@ -25,7 +25,7 @@ from derive.cost.reader import block
 from derive.notation.symbols import e, e_g, find, mesh_axis
 from derive.notation.units import byte, element, one, way
 
-from .common import chapter
+from .common import chapter, whole
 
 RECORD: Mapping[str, Any] = json.loads(
     Path(__file__).with_name("partitioners.json").read_text(encoding="utf-8")
@@ -116,9 +116,9 @@ counts = {
 }
 
 
-def whole(count: int, name: str) -> Quantity:
-    """A number of cases."""
-    return number(count, one, name, status="derived")
+def counted(count: int, name: str) -> Quantity:
+    """A number of shardings, for a claim."""
+    return number(count, name=name, status="derived")
 
 
 chapter.table(
@@ -129,13 +129,13 @@ chapter.table(
             TITLES[partitioner],
             which,
             sizes.removesuffix(" rows"),
-            *(cell(whole(told[name], name), integer()) for name in VERDICTS),
+            *(whole(told[name], name) for name in VERDICTS),
         ]
         for (partitioner, which, sizes), told in counts.items()
     ],
 )
 SHARDINGS = list(dict.fromkeys(row["sharding"] for row in RECORD["rows"]))
-chapter.claim("shardings-28", whole(len(SHARDINGS), "shardings"), "exact")
+chapter.claim("shardings-28", counted(len(SHARDINGS), "shardings"), "exact")
 for axis, devices in MESH.items():
     chapter.given(f"mesh-{axis}", number(devices, way, axis))
 for sizes, lengths in SIZES.items():
@@ -145,8 +145,8 @@ for dim in ("D", "F"):
 cases = len(SHARDINGS) * len(SIZES)
 for partitioner in TITLES:
     agreeing = sum(counts[partitioner, "forward", sizes]["agrees"] for sizes in SIZES)
-    chapter.claim(f"{partitioner}-forward", whole(agreeing, "agree"), "exact")
-chapter.claim("outside-cases", whole(cases, "cases"), "exact")
+    chapter.claim(f"{partitioner}-forward", counted(agreeing, "agree"), "exact")
+chapter.claim("outside-cases", counted(cases, "cases"), "exact")
 
 # --- each of them, both passes
 

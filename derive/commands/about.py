@@ -17,7 +17,7 @@ import sympy as sp
 import derive
 from derive.commands.facts import described
 from derive.cost.assumptions import CHOICES, CORRECTIONS, DEFAULT, PHRASES, SETS, assume
-from derive.cost.block import Block
+from derive.cost.block import Block, Fusion
 from derive.cost.limits import LIMITS, Limit
 from derive.cost.load import compute_bound
 from derive.cost.strategies import BLOCKS, STRATEGIES, Strategy
@@ -225,6 +225,8 @@ def _(assumed: Assumed) -> str:
     ways = [(way, told or precisions[way]) for way, told in PHRASES[name].items()]
     rows = [(str(way), told.removeprefix(f"{way}: ")) for way, told in ways]
     title = f"{name}: an assumption, {first} where nothing else is said"
+    if name in Fusion._fields:
+        return _page(title, rows, [f'layer("layer").saved(assume({name}={second!r}))'])
     return _page(title, rows, [f"threshold(fsdp, B/X, {name}={second!r})"])
 
 

@@ -15,7 +15,7 @@ from derive.book.draft import draft
 from derive.book.files import terminated_as_interrupted
 from derive.book.folders import TEMPLATE, Folder, Shelf
 from derive.book.problems import BookError
-from derive.commands import guide, output
+from derive.commands import guide, mutate, output
 from derive.commands.formats import Document, row, told
 from derive.commands.parser import FORMATS, PLANNED
 from derive.commands.shelf import shelf_of
@@ -39,7 +39,13 @@ def run(options: Namespace) -> tuple[Any, str, int]:
         raise DeriveError("--watch: builds or drafts, told in text; leave out --check and --format")
     if options.draft and form == "github":
         raise DeriveError("--format github: of a build or a check; leave out --draft")
+    if not options.mutate and (options.only or options.tests):
+        raise DeriveError("--only and --tests: of changes; add --mutate, or leave them out")
+    if options.mutate and (options.watch or form not in ("text", "json")):
+        raise DeriveError("--mutate: told in text or JSON; leave out --watch and --format")
     shelf = shelf_of(options)
+    if options.mutate:
+        return mutate.run(shelf, options)
     try:
         with terminated_as_interrupted():
             if options.check:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.assumptions import Assumptions, assume
-from derive.cost.block import Block
+from derive.cost.block import Block, Fusion
 from derive.cost.limits import LIMITS, Limit
 from derive.cost.strategies import BLOCKS, STRATEGIES, Strategy, layer, strategy
 from derive.facts import Catalogue, Chip, Model, chip, load_file, model, shipped
@@ -27,7 +27,7 @@ LONGEST_PATH = 4096
 OPTIONS: Mapping[str, str] = MappingProxyType({
     "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
     "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
-    "network": "--network",
+    "network": "--network", **{name: f"--{name}" for name in Fusion._fields},
 })  # fmt: skip
 
 

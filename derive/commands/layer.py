@@ -17,6 +17,7 @@ from derive.commands.inputs import (
     set_values,
     strategy_of,
 )
+from derive.cost.block import Fusion
 from derive.cost.load import Requirement
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
@@ -27,7 +28,7 @@ from derive.solve.links import suited
 from derive.solve.question import question
 from derive.solve.values import Filled, values_for
 
-STATED = ("keep", "gated", "precision", "gradients", "causal", "kernels")
+STATED = ("keep", "gated", "precision", "gradients", "causal", *Fusion._fields)
 Plain = Callable[[sp.Expr], Any]
 
 

@@ -141,6 +141,10 @@ def parser() -> ArgumentParser:
     what.add_argument("--check", action="store_true", help="write nothing; exit 1 for drift")
     told = "write DRAFT.md, with a mark at what is missing, and no README.md"
     what.add_argument("--draft", action="store_true", help=told)
+    told = "change what the book rests on, one thing at a time, and name what nothing notices"
+    what.add_argument("--mutate", action="store_true", help=told)
+    _once(build, "--only", metavar="TEXT", help="of --mutate: the changes whose names have it")
+    build.add_argument("--tests", action="store_true", help="of --mutate: run tests on survivors")
     told = "go on, with each chapter whose files change, until Ctrl-C"
     build.add_argument("--watch", action="store_true", help=told)
     _once(build, "--chapters", metavar="FOLDER", help="the folder of chapters")
@@ -250,6 +254,9 @@ def _values(one: ArgumentParser) -> None:
     """What `ask` and `layer` take."""
     _given(one)
     _chosen(one, "--keep", KEEPS, "gathered tensors kept for the backward pass: ")
+    _once(one, "--kernels", help="of attention: fused (default), unfused or recomputed")
+    for name, told in (("norm", "norms"), ("glu", "gates")):
+        _once(one, f"--{name}", help=f"kernels of {told}: fused (default) or unfused")
     one.add_argument("--gated", action="store_const", const=True, help="three matrices per layer")
     told = 'how a block is spread: "B:X D:X", dimension:axis, limited as in "D:dp(weights)"'
     _once(one, "--layout", metavar="RULES", help=told)

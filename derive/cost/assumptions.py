@@ -15,6 +15,7 @@ from typing import Any
 
 import sympy as sp
 
+from derive.cost.block import Fusion
 from derive.cost.network import NETWORKS
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, meant, quoted, unknown, written
@@ -84,6 +85,19 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "chip": "chip: what the chip has, a torus where no chip is named",
         **{name: f"{name}: {choice.phrase}" for name, choice in NETWORKS.items()},
     },
+    "kernels": {
+        "fused": "fused: what a fused kernel makes is made again, not kept",
+        "unfused": "unfused: what a fused kernel would make again is kept",
+        "recomputed": "recomputed: what a fused kernel would make again is, and its FLOP count",
+    },
+    "norm": {
+        "fused": "fused: a norm keeps its operand, and of each row a number in fp32",
+        "unfused": "unfused: a norm keeps its operand and what it makes of it in fp32",
+    },
+    "glu": {
+        "fused": "fused: the activation of a gate is made again, not kept",
+        "unfused": "unfused: the activation of a gate is kept",
+    },
 }
 CHOICES: Mapping[str, tuple[object, ...]] = {name: tuple(ways) for name, ways in PHRASES.items()}
 NAMES = (*CHOICES, "corrections")
@@ -103,6 +117,9 @@ class Assumptions:
     the correction `gradient_bytes` says.
     wrap: whether the torus axes close into rings.
     network: what a layer's moves run over; "chip" is what the chip has.
+    kernels: of the lines that are marked fused, attention's among them: fused, unfused, or
+    recomputed (selective recomputation).
+    norm, glu: of norms, and of gates with their activation: fused, or unfused as autograd has them.
     corrections: of a training step, by name.
     """
 
@@ -115,6 +132,9 @@ class Assumptions:
     gradients: str = "same"
     wrap: bool = True
     network: str = "chip"
+    kernels: str = "fused"
+    norm: str = "fused"
+    glu: str = "fused"
     corrections: frozenset[str] = frozenset(CORRECTIONS)
 
     def __post_init__(self) -> None:
@@ -154,6 +174,11 @@ class Assumptions:
         if len(self.corrections) <= len(CORRECTIONS) // 2:
             return "+".join(["notebook", *(n for n in CORRECTIONS if n in self.corrections)])
         return "-".join(["default", *(n for n in CORRECTIONS if n not in self.corrections)])
+
+    @property
+    def fusion(self) -> Fusion:
+        """Which kernels are fused."""
+        return Fusion(self.kernels, self.norm, self.glu)
 
     @property
     def elements(self) -> dict[sp.Symbol, sp.Expr]:
@@ -207,8 +232,12 @@ class Assumptions:
 
     def stated(self, *, memory: bool = False) -> dict[str, str]:
         """What a layer's costs rest on, each a name and a short phrase, in a fixed order; with
-        `memory`, the bytes of state per parameter too."""
-        told = {name: PHRASES[name][getattr(self, name)] for name in CHOICES}
+        `memory`, the bytes of state per parameter too. Kernels are the block's to state."""
+        told = {
+            name: PHRASES[name][getattr(self, name)]
+            for name in CHOICES
+            if name not in Fusion._fields
+        }
         told["gradients"] = PHRASES["precision"][self._gradients]
         # Only a torus has axes that wrap, and it is what there is where nothing else is named.
         del told["network" if self.network in ("chip", "torus") else "wrap"]

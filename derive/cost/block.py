@@ -126,8 +126,10 @@ class Function:
     """An element-wise function: which of its operands the backward pass needs, by place, whether
     it needs the result, and whether it runs along the last dimension, which has to be whole then.
 
-    `also` are operands whose image a kernel that is not fused keeps besides. `statistics` is how
-    many fp32 numbers of each row a fused one keeps.
+    `kernel` names the assumption that says whether its kernel is fused. `statistics` are the fp32
+    numbers of each row that a fused one keeps, and one in fp32 either way. `also` are operands
+    whose image one that is not fused keeps besides; `wide` says that it works in fp32, so that it
+    keeps its operands and these images in fp32. That is what autograd of PyTorch saves.
     """
 
     name: str
@@ -136,7 +138,9 @@ class Function:
     needs_result: bool = False
     along: bool = False
     also: tuple[int, ...] = ()
-    statistics: int = 0
+    statistics: tuple[str, ...] = ()
+    kernel: str = ""
+    wide: bool = False
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -147,10 +151,11 @@ FUNCTIONS: Mapping[str, Function] = {
         Function("relu", 1, needs_result=True),
         Function("gelu", 1, needs=(0,)),
         Function("silu", 1, needs=(0,)),
-        Function("silu*", 2, needs=(0, 1), also=(0,)),
-        Function("gelu*", 2, needs=(0, 1), also=(0,)),
-        Function("norm", 1, needs=(0,), along=True),
-        Function("softmax", 1, needs_result=True, along=True, statistics=1),
+        Function("silu*", 2, needs=(0, 1), also=(0,), kernel="glu"),
+        Function("gelu*", 2, needs=(0, 1), also=(0,), kernel="glu"),
+        Function("norm", 1, (0,), False, True, (0,), ("rstd",), "norm", wide=True),
+        Function("layer_norm", 1, needs=(0,), along=True, statistics=("mean", "rstd")),
+        Function("softmax", 1, needs_result=True, along=True, statistics=("log-sum-exp",)),
         Function("view", 1),
         Function("route", 1),
         Function("combine", 1),
@@ -189,6 +194,23 @@ class FunctionLine:
     operands: tuple[str, ...]
     result: str
     fused: bool = False
+
+    @property
+    def kernel(self) -> str:
+        """The field of `Fusion` that says what its kernel keeps; empty where none does."""
+        return "kernels" if self.fused else FUNCTIONS[self.function].kernel
+
+
+class Fusion(NamedTuple):
+    """Which kernels are fused: those of the lines marked so, which may be recomputed instead, those
+    of norms, and those of gates (GLU: gated linear units)."""
+
+    kernels: str = "fused"
+    norm: str = "fused"
+    glu: str = "fused"
+
+
+FUSED = Fusion()
 
 
 Line = ProductLine | FunctionLine
@@ -261,6 +283,12 @@ class Block:
         """The names of the results that no line uses."""
         used = {name for line in self.lines for name in line.operands}
         return tuple(name for name in self.results if name not in used)
+
+    @cached_property
+    def kernels(self) -> frozenset[str]:
+        """The fields of `Fusion` that make a difference to the block."""
+        lines = (line for line in self.lines if isinstance(line, FunctionLine))
+        return frozenset(line.kernel for line in lines) - {""}
 
     @cached_property
     def looked_up(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from derive.cost.assumptions import CHOICES, Assumptions
+from derive.cost.assumptions import Assumptions
 from derive.cost.block import joined
 from derive.cost.network import CARDS, MEMORY, NODE, link_seconds, network_of
 from derive.cost.program import Move, Multiplied, PassCost, elements
@@ -133,10 +133,9 @@ def _through_memory(cost: PassCost) -> tuple[Move, ...]:
     """What the products of a pass read and write, functions between them being fused [SB1]; the
     loads of a pass that declares its moves."""
     products = [step for step in cost.program if isinstance(step, Multiplied) and step.flops]
-    tensors = [
-        t for p in products for t in (*(x for q in p.pairs for x in (q.left, q.right)), p.result)
-    ]
-    loads = tuple(Move("load", t.name, (), v.e * elements(t), critical=True) for t in tensors)
+    read = [t for one in products for pair in one.pairs for t in (pair.left, pair.right)]
+    every = (*read, *(one.result for one in products))
+    loads = tuple(Move("load", t.name, (), v.e * elements(t), critical=True) for t in every)
     return loads or tuple(move for move in cost.moves if move.collective == "load")
 
 
@@ -210,7 +209,7 @@ def _of_strategy(
     assumptions: Assumptions,
     memory: bool = False,
 ) -> Requirement:
-    assumptions.only(tuple(CHOICES), strategy.name)
+    assumptions.only(strategy.taken, strategy.name)
     told = strategy.stated(assumptions, memory=memory)
     mesh, chips = strategy.mesh, strategy.chips
     return Requirement(strategy.name, claim, loads, assumptions, mesh, chips, described=told)

@@ -28,7 +28,7 @@ ADAM_FP32_COPIES = 1 + ADAM_MOMENTS  # master weights and the moments
 def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     """Parameters and states on a chip, what a layer saves, and the recomputed layers, in order."""
     on = assumptions.on
-    saved = stage.saved_bytes()
+    saved = stage.saved_bytes(assumptions.fusion)
     if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
         saved = v.A_kept * stage.input_bytes() / v.e
     optimizer = ADAM_FP32_COPIES * v.e_32 * stage.state_share() * v.psi

@@ -14,7 +14,17 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from derive.cost.block import FUNCTIONS, Block, FunctionLine, Line, ProductLine, Tensor, as_block
+from derive.cost.block import (
+    FUNCTIONS,
+    FUSED,
+    Block,
+    FunctionLine,
+    Fusion,
+    Line,
+    ProductLine,
+    Tensor,
+    as_block,
+)
 from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements
 from derive.cost.rules import Operands, Pass, reshard, whole_name
 from derive.notation.errors import unknown
@@ -55,18 +65,18 @@ def gradient(tensor: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def program(block: Block, keep: str = "activations", fused: bool = True) -> Program:
+def program(block: Block, keep: str = "activations", fusion: Fusion = FUSED) -> Program:
     """The program of a block.
 
     `keep` says which gathered tensors the forward pass leaves for the backward one: activations,
     weights, all or none; what is not kept is gathered again. Within a pass a gathered tensor is
-    reused. Without `fused` kernels every function keeps what it needs.
+    reused. `fusion` says which kernels are fused; without them every function keeps what it needs.
     """
     if keep not in KEEP:
         raise unknown("value of keep", keep, KEEP)
     forward = _Forward(as_block(block))
     forward.run()
-    backward = _Backward(block, forward, keep, fused)
+    backward = _Backward(block, forward, keep, fusion)
     backward.run()
     update: list[Operation] = []
     for name in block.parameters:
@@ -139,12 +149,12 @@ class _Forward(_LineByLine):
 
 
 class _Backward(_LineByLine):
-    def __init__(self, block: Block, forward: _Forward, keep: str, fused: bool) -> None:
+    def __init__(self, block: Block, forward: _Forward, keep: str, fusion: Fusion) -> None:
         self.block = block
-        self.fused = fused
+        self.fusion = fusion
         self.order = activations(block)
         self.makers = {line.result: line for line in block.lines}
-        again = set(self._made_again()) if fused else set()
+        again = set(self._made_again()) if fusion.kernels != "unfused" else set()
         held: dict[str, list[Tensor]] = {}
         for name in (*self.order, *block.parameters):
             if name not in again:
@@ -170,6 +180,9 @@ class _Backward(_LineByLine):
             if isinstance(line, FunctionLine) and line.fused:
                 yield line.result
                 yield from (n for n in line.operands if isinstance(self.makers.get(n), ProductLine))
+
+    def _unfused(self, line: FunctionLine) -> bool:
+        return getattr(self.fusion, line.kernel, "fused") == "unfused"
 
     def run(self) -> None:
         lines, left_over = self.block.lines, dict.fromkeys(self.block.parameters)
@@ -229,7 +242,13 @@ class _Backward(_LineByLine):
         """What a function contributes to the gradient of its operand at `place`."""
         function = FUNCTIONS[line.function]
         where, local = _places(line, self.block)
-        needed = [self._available(line.operands[i]).laid_out(where) for i in function.needs]
+        needed = [self.block[line.operands[i]].laid_out(where) for i in function.needs]
+        if function.wide and self._unfused(line):
+            needed = [cast(tensor) for tensor in needed]
+            self.held |= {tensor.name: [tensor] for tensor in needed}
+        else:
+            for tensor in needed:
+                self._available(tensor.name)
         if function.needs_result:
             needed.append(self._available(line.result).laid_out(local.split))
         operands = [gradient(self.block[line.result]).laid_out(local.split), *needed]
@@ -243,7 +262,8 @@ class _Backward(_LineByLine):
             line = self.makers[name]
             for operand in line.operands:
                 self._available(operand)
-            self.again, before = True, self.again
+            # What is recomputed is counted; by convention what a fused kernel makes again is not.
+            self.again, before = self.fusion.kernels == "fused", self.again
             self.line(line)
             self.again = before
         return self.block[name]
@@ -258,15 +278,32 @@ class _Backward(_LineByLine):
                     size = e_32 * _rows(tensor) if looked_up else e * elements(tensor)
                     yield Saved(tensor, size)
             line = self.makers.get(name)
-            if not isinstance(line, FunctionLine):
-                continue
-            function = FUNCTIONS[line.function]
-            where, local = _places(line, self.block)
-            if line.fused and self.fused and function.statistics:
-                yield Saved(local, function.statistics * e_32 * _rows(local), statistics=True)
-            for place in () if self.fused else function.also:
-                operand = self.block[line.operands[place]].laid_out(where)
-                yield Saved(operand, e * elements(operand), statistics=True)
+            if isinstance(line, FunctionLine):
+                yield from self._beside(line)
+
+    def _beside(self, line: FunctionLine) -> Iterator[Saved]:
+        """What the kernel of a function keeps besides tensors of the block."""
+        function = FUNCTIONS[line.function]
+        where, local = _places(line, self.block)
+        again = line.fused and self.fusion.kernels != "unfused"
+        if self.fusion.kernels == "fused" if again else not function.needs_result:
+            for name in function.statistics:
+                rows = Tensor(f"{name} of {local.name}", local.dims[:-1], local.layout[:-1])
+                yield Saved(rows, e_32 * elements(rows), function.name)
+        if self._unfused(line):
+            operands = [self.block[name].laid_out(where) for name in line.operands]
+            word = function.name.removesuffix("*")
+            images = [operands[i].named(f"{word}({operands[i].name})") for i in function.also]
+            if function.wide:
+                images = [cast(one) for one in (*(operands[i] for i in function.needs), *images)]
+            for image in images:
+                size = (e_32 if function.wide else e) * elements(image)
+                yield Saved(image, size, function.name)
+
+
+def cast(tensor: Tensor) -> Tensor:
+    """The same tensor in fp32, beside the one in the precision of the block."""
+    return tensor.named(f"{tensor.name}+fp32")
 
 
 def _rows(tensor: Tensor) -> sp.Expr:

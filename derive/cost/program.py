@@ -169,17 +169,17 @@ class PassCost:
 
 @dataclass(frozen=True, repr=False)
 class Saved:
-    """What the forward pass leaves for the backward one: a tensor in the layout that is kept, or
-    statistics of it, and its bytes on a device."""
+    """What the forward pass leaves for the backward one, and its bytes on a device: a tensor in the
+    layout that is kept, or what the kernel of a `function` keeps besides."""
 
     tensor: Tensor
     bytes: sp.Expr
-    statistics: bool = False
+    function: str = ""
 
     @property
     def name(self) -> str:
-        """The tensor's name, or what is kept of it."""
-        return f"statistics of {self.tensor.name}" if self.statistics else self.tensor.name
+        """The tensor's name; of what is kept in fp32, In in fp32."""
+        return self.tensor.name.replace("+", " in ")
 
     def __repr__(self) -> str:
         return f"{self.name} {text(self.bytes)}"

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import sympy as sp
 
-from derive.cost.block import Block
+from derive.cost.block import FUSED, Block, Fusion
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
@@ -31,10 +31,10 @@ factored = lru_cache(maxsize=256)(sp.factor_terms)
 
 
 @lru_cache(maxsize=16)
-def laid_out(block: Block) -> Program:
+def laid_out(block: Block, fusion: Fusion = FUSED) -> Program:
     """The program of a block under the layout of a plan."""
     rules = [rule for rule in rules_of(LAYOUT) if rule.dim in block.dims]
-    return program(spread(block, rules), keep="none")
+    return program(spread(block, rules), "none", fusion)
 
 
 def on_chip(expr: sp.Expr) -> sp.Expr:
@@ -123,10 +123,12 @@ def layer() -> Program:
     return laid_out(LAYER[3])
 
 
-@lru_cache(maxsize=1)
-def saved_bytes() -> sp.Expr:
+@lru_cache(maxsize=16)
+def saved_bytes(fusion: Fusion = FUSED) -> sp.Expr:
     """Bytes that a layer saves for a micro-batch on a chip."""
-    return on_chip(by_matrices(lambda block: sp.Add(*(one.bytes for one in laid_out(block).saved))))
+    return on_chip(
+        by_matrices(lambda block: sp.Add(*(one.bytes for one in laid_out(block, fusion).saved)))
+    )
 
 
 @lru_cache(maxsize=1)

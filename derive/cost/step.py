@@ -15,9 +15,10 @@ import sympy as sp
 
 from derive.cost import memory, timing
 from derive.cost.assumptions import Assumptions, as_assumptions
+from derive.cost.block import FUSED
 from derive.cost.terms import Term
 from derive.notation import symbols as v
-from derive.notation.errors import guarded, unknown
+from derive.notation.errors import DeriveError, guarded, unknown
 
 
 @guarded
@@ -94,7 +95,11 @@ def step_model(
     """
     if fabric not in FABRICS:
         raise unknown("fabric", fabric, FABRICS)
-    plain = Assumptions(corrections=as_assumptions(assumptions).corrections)
+    base = as_assumptions(assumptions)
+    if base.kernels == "recomputed" or (base.fusion != FUSED and "saved_tensors" not in base):
+        told = "recomputes whole layers, and counts what kernels save with saved_tensors alone"
+        raise DeriveError(f"a step {told}; found {base}")
+    plain = Assumptions(corrections=base.corrections, **base.fusion._asdict())
     return _model(plain, exact, fabric)
 
 

@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, Assumptions
-from derive.cost.block import Block, FunctionLine, ProductLine, gated
+from derive.cost.assumptions import CHOICES, DEFAULT, PHRASES, Assumptions
+from derive.cost.block import Block, Fusion, ProductLine, gated
 from derive.cost.layout import spread
 from derive.cost.passes import program
 from derive.cost.program import Move, PassCost, Saved, degree
@@ -143,11 +143,11 @@ class Strategy:
             expect_unit(self.state, units.byte, v.unit_of_symbol, f"{self.name}: state")
 
     def passes(self, assumptions: Assumptions = DEFAULT) -> tuple[PassCost, ...]:
-        """Forward and backward cost of one layer under the assumptions (keep, gated)."""
+        """Forward and backward cost of one layer under the assumptions (keep, gated, kernels)."""
         laid_out = self.laid_out(assumptions)
         if laid_out is None:
             return self.declared
-        whole = program(laid_out, assumptions.keep)
+        whole = program(laid_out, assumptions.keep, assumptions.fusion)
         # Weights that an optimizer step left in pieces are gathered before the next forward pass.
         forward = replace(
             whole.forward,
@@ -159,11 +159,20 @@ class Strategy:
     def saved(self, assumptions: Assumptions = DEFAULT) -> tuple[Saved, ...]:
         """What the forward pass leaves for the backward one; nothing for declared moves."""
         laid_out = self.laid_out(assumptions)
-        return () if laid_out is None else program(laid_out, assumptions.keep).saved
+        if laid_out is None:
+            return ()
+        return program(laid_out, assumptions.keep, assumptions.fusion).saved
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The assumptions that play a part: of kernels those that the block has."""
+        kernels = self.block.kernels if self.block is not None else ()
+        return tuple(n for n in CHOICES if n not in Fusion._fields or n in kernels)
 
     def laid_out(self, assumptions: Assumptions = DEFAULT) -> Block | None:
         """The block under the assumptions; None where the moves are declared. Raises DeriveError
-        for a gate where there is none."""
+        for a gate or a kernel where there is none."""
+        assumptions.only(self.taken, self.name)
         if not assumptions.gated:
             return self.block
         if self.gate is None:
@@ -188,9 +197,8 @@ class Strategy:
         lines = self.block.lines if self.block is not None else ()
         if any(isinstance(line, ProductLine) and 0 < line.share < 1 for line in lines):
             told["causal"] = "causal: a mask leaves out half of the scores and of their products"
-        if any(isinstance(line, FunctionLine) and line.fused for line in lines):
-            told["kernels"] = "fused: what a fused kernel makes is made again, not kept"
-        return told
+        kernels = {name: PHRASES[name][way] for name, way in assumptions.fusion._asdict().items()}
+        return told | {name: way for name, way in kernels.items() if name in self.taken}
 
     @property
     def mesh(self) -> tuple[sp.Symbol, ...]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import sympy as sp
+from mpmath import iv
+from mpmath.libmp import ComplexResult, to_rational
 
 from derive.notation.errors import TOO_LARGE, DeriveError, quoted, too_large
 
@@ -40,10 +43,16 @@ _NUMERAL = re.compile(
 )
 _LOWERED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "+-0123456789-")
 
-WORKING_DIGITS = 60
-# An irrational value this close (relatively) to a fraction of small denominator is that fraction
-# in disguise, such as sqrt(3 + 2*sqrt(2)) - sqrt(2); its digits must not depend on noise.
-_SAME = Fraction(1, 10**50)
+# Irrational values are enclosed in intervals of so many digits, until the nearest simple fraction
+# lies outside, or is proved to be the value, such as sqrt(3 + 2*sqrt(2)) - sqrt(2).
+_ENCLOSED = (60, 120, 240, 480)
+_SIMPLE = 10**12  # the largest denominator of those, among them what a printed digit turns at
+_UNKNOWN = sp.Dummy()
+_INTERVALS: dict[type, Callable[..., Any]] = {
+    sp.Add: lambda *terms: sum(terms),
+    sp.Mul: lambda *factors: math.prod(factors),
+    sp.Pow: lambda base, exponent: base**exponent,
+}
 
 
 # --- read
@@ -137,7 +146,8 @@ def prefix(text: str) -> tuple[Fraction, str] | None:
 
 
 def fraction(value: Exact) -> Fraction:
-    """`value` as a fraction: exact for rationals, to 50 digits or more for real algebraic numbers.
+    """`value` as a fraction: exact for rationals; of roots one so near that no fraction with a
+    denominator up to 10**12 lies between, which interval arithmetic proves.
 
     Raises DeriveError for floats, which are inexact, and for what is no real finite number.
     """
@@ -147,14 +157,38 @@ def fraction(value: Exact) -> Fraction:
         raise DeriveError(f"expected an exact number, found the float {quoted(value)}")
     if not isinstance(value, sp.Expr) or value.free_symbols or value.is_extended_real is False:
         raise DeriveError(f"expected a real number, found {quoted(value)}")
-    evaluated = sp.N(value, WORKING_DIGITS)
-    if not evaluated.is_Float:
-        raise DeriveError(f"expected a real number, found {quoted(value)}")
-    if evaluated._prec == 1:  # no digit is certain: what cancels to nothing
-        return Fraction(0)
-    close = fraction(sp.Rational(evaluated))
-    simple = close.limit_denominator(10**12)
-    return simple if abs(simple - close) <= abs(close) * _SAME else close
+    for digits in _ENCLOSED:
+        low, high = enclosure(value, digits)
+        middle = (low + high) / 2
+        simple = middle.limit_denominator(_SIMPLE)
+        if not low <= simple <= high:
+            return middle
+        # Zero is the one number whose minimal polynomial is x.
+        if sp.minimal_polynomial(value - sp.Rational(simple), _UNKNOWN) == _UNKNOWN:
+            return simple
+    raise DeriveError(f"cannot tell {quoted(value)} from {simple}")
+
+
+def enclosure(value: sp.Expr, digits: int) -> tuple[Fraction, Fraction]:
+    """Two fractions between which a real number lies, computed to so many digits.
+
+    Raises DeriveError for what is no real finite number, as far as these tell.
+    """
+    context = iv.__class__()
+    context.dps = digits
+    try:
+        interval = _interval(value, context)
+        low, high = (Fraction(*map(int, to_rational(end))) for end in interval._mpi_)
+    except (AttributeError, KeyError, ComplexResult, OverflowError, ValueError):
+        raise DeriveError(f"expected a real number, found {quoted(value)}") from None
+    return low, high
+
+
+def _interval(value: sp.Expr, context: Any) -> Any:
+    """The interval of an expression, from those of its parts."""
+    if isinstance(value, sp.Rational):
+        return context.mpf(int(value.p)) / int(value.q)
+    return _INTERVALS[type(value)](*(_interval(part, context) for part in value.args))
 
 
 def rounded(value: Fraction, place: int = 0, toward: Toward = "nearest") -> int:

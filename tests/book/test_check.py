@@ -43,6 +43,24 @@ def test_clean(book, made):
     assert checked(book) == (0, "", "06-mesh: up to date\n")
 
 
+@pytest.mark.parametrize("drifts", [(), ("06",), ("10",), ("06", "10")])
+def test_side_by_side_is_as_together(book, monkeypatch, drifts):
+    for number, other in (("06", "10"), ("10", "06")):
+        linked = f"# A\n\nSee [that](../{other}-mesh/README.md#a), not `{number}`.\n"
+        declared = f'chapter = Chapter("{number}", "A")\n'
+        book.write(linked, name=f"{number}-mesh", declared=declared)
+    assert book.run()[0] == 0
+    for number in drifts:
+        readme = book.folder(f"{number}-mesh") / "README.md"
+        readme.write_text(readme.read_text().replace("# A", "# B"))
+    told = []
+    for cores in ({0}, {0, 1}, {0, 1, 2, 3}):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: cores)
+        told.append(checked(book))
+    assert told == told[:1] * 3
+    assert told[0][0] == bool(drifts)
+
+
 def test_a_drifted_figure(book, made):
     made.write_text(made.read_text().replace("is 2,550", "is 2,551"))
     code, out, err = checked(book)

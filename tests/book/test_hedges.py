@@ -144,7 +144,8 @@ def test_what_is_restated_keeps_the_words(
     made = restated(rule, f"{hedge} {number}{unit}", value)
     weak = hedge in ("about", "at most", "at least", "up to")
     assert made.startswith(f"{hedge} " if weak else (f"{hedge} ", "about "))
-    assert made.endswith(unit)
+    in_words = number[0].isalpha()  # of "one million", million is part of the number
+    assert made.endswith(unit.removeprefix(" million") if in_words else unit)
     assert holds(rule, made, value)
     if hedge == "about" and holds(rule, f"{hedge} {number}{unit}", value):
         assert made == f"{hedge} {number}{unit}"

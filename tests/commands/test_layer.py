@@ -143,6 +143,18 @@ def test_axes_of_a_user_s_own(answer: Any) -> None:
     assert same(own["forward"]["flops"].replace("data", "X"), "4*B*D*F/X")
 
 
+def test_kernels_change_what_is_saved(answer: Any) -> None:
+    options = ("--norm", "unfused", "--glu", "unfused", "--kernels", "recomputed")
+    fused, plain = answer("layer", "layer"), answer("layer", "layer", *options)
+    names = [{one["tensor"] for one in data["forward"]["saved"]} for data in (fused, plain)]
+    assert names[0] - names[1] == {"In", "Mid", "log-sum-exp of Share"}
+    assert names[1] - names[0] == {
+        *(f"{x} in fp32" for x in ("In", "Mid", "norm(In)", "norm(Mid)")), "silu(Gate)",
+    }  # fmt: skip
+    assert plain["assumptions"]["norm"].startswith("unfused: ")
+    assert fused["backward"]["flops"] != plain["backward"]["flops"]
+
+
 def test_what_is_saved_and_what_is_a_parameter(answer: Any) -> None:
     found = answer("layer", "fsdp", "--set", "B=4096", "--set", "X=4", "--model", "llama-3-8b")
     assert found["parameters"] == ["W_in", "W_out"]

@@ -10,13 +10,15 @@ import sympy as sp
 from reference import Sizes, differentiable, is_exact, truth
 from simulator import Machine, Mesh, SimulationError
 
-from derive.cost.block import Block, FunctionLine, Tensor
+from derive.cost.block import FUSED, Block, FunctionLine, Fusion, Tensor
 from derive.cost.passes import Program, gradient, program
 from derive.cost.program import Applied, Moved, Multiplied, PassCost, Saved, Sliced
 from derive.cost.reader import block
 from derive.notation.symbols import find, mesh_axis
 
 ELEMENT, GRADIENT, WIDE = 2, 5, 7  # bytes; unlike, so that mixing them up shows
+UNFUSED = Fusion("unfused", "unfused", "unfused")
+FUSIONS = (FUSED, UNFUSED, Fusion("recomputed", "unfused"), Fusion("unfused", "fused", "unfused"))
 
 
 def tensors_of(whole: Program) -> list[Tensor]:
@@ -81,13 +83,13 @@ def sizes_for(whole: Program, mesh: Mesh) -> Sizes:
 
 
 def compare(
-    read: Block | str, mesh_sizes: dict[str, int], keep: str = "activations", fused: bool = True
+    read: Block | str, mesh_sizes: dict[str, int], keep: str = "activations", fusion: Fusion = FUSED
 ) -> Program:
     """Run all passes; raise AssertionError where results, bytes or FLOPs differ from what is
     derived, and return the program that was run."""
     read = block(read) if isinstance(read, str) else read
     mesh = Mesh({axis: mesh_sizes.get(axis, 1) for axis in read.mesh} or {"X": 1})
-    whole = program(read, keep, fused)
+    whole = program(read, keep, fusion)
     sizes = sizes_for(whole, mesh)
     values, whole_numbers = truth(read, sizes), is_exact(read)
     wanted: dict[Tensor, np.ndarray] = {}
@@ -101,13 +103,13 @@ def compare(
         forward.held(read[name])
 
     for saved in whole.saved:  # and the backward pass starts from nothing else
-        count.saved(saved.name, saved.bytes, keep_one(forward, backward, read, saved, fused))
+        count.saved(saved.name, saved.bytes, keep_one(forward, backward, read, saved))
     for name in read.parameters:
         backward.place(read[name])
     for name in read.outputs:
         backward.place(gradient(read[name]))
     backward.run(whole.backward.program)
-    in_vain = {one.tensor for one in whole.saved if not one.statistics} - backward.used
+    in_vain = {one.tensor for one in whole.saved if not one.function} - backward.used
     if in_vain:
         raise SimulationError(f"{read}: saved in vain: {', '.join(map(str, in_vain))}")
     for name in differentiable(read):
@@ -128,22 +130,16 @@ def compare(
     return whole
 
 
-def keep_one(
-    forward: Machine, backward: Machine, read: Block, saved: Saved, fused: bool
-) -> int | Fraction:
+def keep_one(forward: Machine, backward: Machine, read: Block, saved: Saved) -> int | Fraction:
     """Hand one saved tensor over to the backward pass; the bytes of it on a device."""
     tensor, devices = saved.tensor, prod(forward.mesh.shape)
-    if saved.statistics and fused:  # of a softmax, from which it is made again
+    if saved.function:
+        if tensor.name not in forward.statistics:
+            raise SimulationError(f"{saved.function} has no {tensor.name} to keep")
         kept = backward.statistics[tensor.name] = forward.statistics[tensor.name]
-        return WIDE * (kept.size // devices)
-    if saved.statistics:  # the image of a gate, which the machine has by the function's result
-        lines = (line for line in read.lines if isinstance(line, FunctionLine))
-        (name,) = (
-            n.result
-            for n in lines
-            if n.function[1:] and n.operands[0] == tensor.name and n.function[-1] == "*"
-        )
-        return ELEMENT * (forward.statistics[name].size // devices)
+        backward.put(tensor, kept)  # a cast is what the gradient of a norm is of
+        wide = tensor.name.endswith("+fp32") or " of " in tensor.name
+        return (WIDE if wide else ELEMENT) * (kept.size // devices)
     shards = forward.held(tensor)
     backward.put(tensor, shards)
     if tensor.name in read.looked_up:  # the number of a column for each row

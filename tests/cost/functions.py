@@ -14,7 +14,7 @@ import numpy as np
 from derive.cost.program import Applied
 
 SMALL = 1e-6  # under the root of a norm
-ALONG = ("norm", "softmax")
+ALONG = ("norm", "layer_norm", "softmax")
 EXACT = ("+", "*", "relu", "view", "route", "combine")
 
 _SLOPE = np.sqrt(2 / np.pi)
@@ -47,6 +47,14 @@ def _norm_gradient(wrt: int, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return g / root - x * (g * x).mean(axis=-1, keepdims=True) / root**3
 
 
+def _centred(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x - x.mean(axis=-1, keepdims=True))
+
+
+def _layer_norm_gradient(wrt: int, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return _centred(_norm_gradient(wrt, g, _centred(x)))
+
+
 def log_sum_exp(x: np.ndarray) -> np.ndarray:
     """The logarithm of the sum of exponentials of each row."""
     most = x.max(axis=-1)
@@ -62,6 +70,7 @@ FORWARD: dict[str, Callable[..., np.ndarray]] = {
     "silu*": lambda x, y: _silu(x) * y,
     "gelu*": lambda x, y: _gelu(x) * y,
     "norm": lambda x: x / _root(x),
+    "layer_norm": lambda x: _centred(x) / _root(_centred(x)),
     "softmax": lambda x: np.exp(x - log_sum_exp(x)[..., None]),
     "view": lambda x: x,
 }
@@ -75,16 +84,26 @@ GRADIENTS: dict[str, Callable[..., np.ndarray]] = {
     "silu*": lambda wrt, g, x, y: g * (_silu(x) if wrt else y * _silu_slope(x)),
     "gelu*": lambda wrt, g, x, y: g * (_gelu(x) if wrt else y * _gelu_slope(x)),
     "norm": _norm_gradient,
+    "layer_norm": _layer_norm_gradient,
     "softmax": lambda wrt, g, s: s * (g - (g * s).sum(axis=-1, keepdims=True)),
     "view": lambda wrt, g: g,
 }
 
-KEPT: dict[str, Callable[..., np.ndarray]] = {
-    "softmax": log_sum_exp,
-    "silu*": lambda x, y: _silu(x),
-    "gelu*": lambda x, y: _gelu(x),
+KEPT: dict[str, dict[str, Callable[..., np.ndarray]]] = {
+    "softmax": {"log-sum-exp of {result}": log_sum_exp},
+    "silu*": {"silu({0})": lambda x, y: _silu(x)},
+    "gelu*": {"gelu({0})": lambda x, y: _gelu(x)},
+    "norm": {
+        "rstd of {result}": lambda x: 1 / _root(x)[..., 0],
+        "{0}+fp32": lambda x: x,
+        "norm({0})+fp32": lambda x: x / _root(x),
+    },
+    "layer_norm": {
+        "mean of {result}": lambda x: x.mean(axis=-1),
+        "rstd of {result}": lambda x: 1 / _root(_centred(x))[..., 0],
+    },
 }
-"""What a kernel keeps of the operands, besides operands and result themselves."""
+"""What a kernel keeps besides its operands and its result as they are, by its name."""
 
 
 def routed(op: Applied, array: np.ndarray, lead: int, shape: tuple[int, ...]) -> np.ndarray:

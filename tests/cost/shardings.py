@@ -31,6 +31,7 @@ LAYERS: dict[str, tuple[str, list[tuple[str, str]]]] = {
 
 # What no block of a transformer has: parameters in functions, made of parameters, used again.
 ODD = (
+    "layer_norm(In[B, D]) -> Y; Y . W[D, F] -> Out[B, F]",
     "X[B, D] + W_b[B, D] -> Y; relu(Y) -> Z; Z . W[D, F] -> Out[B, F]",
     "W_a[D, H] . W_b[H, F] -> Merged[D, F]; X[B, D] . Merged -> Y[B, F]; "
     "Y . W_c[F, D] -> Z[B, D]; Z . W_a -> Out[B, H]",

@@ -117,8 +117,8 @@ class Machine:
     """The devices in the middle of a pass. `values` are the unsharded tensors, to check against.
 
     `wanted` are the shards of them that were checked against, which several passes may share;
-    `statistics` are what a kernel keeps of a function's operand: the log-sum-exp of each row of a
-    softmax, or the image of a gate. A function that is applied again is made from them.
+    `statistics` are what a kernel keeps besides, by its name: the log-sum-exp of each row of a
+    softmax, from which it is made again, the image of a gate, or what a norm has in fp32.
     """
 
     mesh: Mesh
@@ -220,9 +220,10 @@ class Machine:
         elif len({t.layout for t in (*op.operands, op.result)}) > 1:
             raise SimulationError(f"{op.function}: unlike layouts of {op.operands} and {op.result}")
         elif op.again and op.function == "softmax":
-            if op.result.name not in self.statistics:
-                raise SimulationError(f"no statistics are kept of {op.result}")
-            made = np.exp(held[0] - self.statistics[op.result.name][..., None])
+            name = f"log-sum-exp of {op.result.name}"
+            if name not in self.statistics:
+                raise SimulationError(f"no {name} is kept")
+            made = np.exp(held[0] - self.statistics[name][..., None])
         else:
             run = functions.FORWARD[op.function]
             if op.wrt is not None:
@@ -231,8 +232,9 @@ class Machine:
                 made = run(*held)
             except TypeError as error:
                 raise SimulationError(f"{op.function} of {len(held)} tensors: {error}") from None
-            if op.wrt is None and op.function in functions.KEPT:
-                self.statistics[op.result.name] = functions.KEPT[op.function](*held)
+            names = [tensor.name for tensor in op.operands]
+            for name, kept in functions.KEPT.get(op.function, {}).items() if op.wrt is None else ():
+                self.statistics[name.format(*names, result=op.result.name)] = kept(*held)
         if made.shape[len(self.mesh.shape) :] != self._local(op.result):
             raise SimulationError(f"{op.function} gives no shards of {op.result}")
         return made

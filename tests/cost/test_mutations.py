@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pytest
 import sympy as sp
-from comparison import compare
+from comparison import FUSIONS, compare
 from expected_moves import ROWS, Row
 from expected_moves import passes as both_passes
 from simulator import SimulationError
@@ -45,8 +45,8 @@ def simulated() -> None:
     for name in ("layer", "plain_layer", "embedding", "experts"):
         read = BLOCKS[name]
         line = [rule for rule in rules_of(stage.LAYOUT) if rule.dim in read.dims]
-        for fused in (True, False):
-            compare(spread(read, line), PLAN, "none", fused)
+        for fusion in FUSIONS:
+            compare(spread(read, line), PLAN, "none", fusion)
     compare(spread(BLOCKS["mlp"], "B:X D:X"), MESH, "weights")
     compare(strategy("context_parallel"), MESH, "all")
     compare(strategy("expert_parallel"), MESH)
@@ -378,7 +378,7 @@ def one_tensor_not_saved(patch: pytest.MonkeyPatch) -> None:
 
 def statistics_not_saved(patch: pytest.MonkeyPatch) -> None:
     """The log-sum-exp of a fused softmax, or the image of a gate, forgotten."""
-    changed_saved(lambda saved: [one for one in saved if not one.statistics])(patch)
+    changed_saved(lambda saved: [one for one in saved if not one.function])(patch)
 
 
 def saved_twice(patch: pytest.MonkeyPatch) -> None:
@@ -549,7 +549,7 @@ def test_what_is_as_right_but_dearer_is_told_by_what_is_saved(
     """Scores that are kept, and keys that a ring leaves whole, compute the same: the saved tensors
     tell, which are named here."""
     own = {"Q[b_seq, T_X, K, G, H]", "Key[b_seq, U_X, K, H]", "Val[b_seq, U_X, K, H]"}
-    statistics = "Share[b_seq, K, G, T_X, U]"  # of which a number a row is kept
+    statistics = "log-sum-exp of Share[b_seq, K, G, T_X]"
     assert saved_names("context_parallel", "all") == own | {statistics}
     with monkeypatch.context() as patch:
         a_ring_is_kept(patch)

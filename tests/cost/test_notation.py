@@ -201,7 +201,7 @@ REFUSED = {
     "In[B__x, D] . W[D, F] -> Out[B, F]": "unknown mesh axis '_x': a name begins with a letter",
     "In[B_X1, D] . W[D, F] -> Out[B, F]": "unknown mesh axis '1': a name begins with a letter",
     f"In[B_{'q' * 25}, D] . W[D, F] -> Out[B, F]": "a name begins with a letter and has at most 24",
-    "foo(In[B, D]) -> Out": "unknown function 'foo'; known: gelu, norm, relu, silu, softmax",
+    "foo(In[B, D]) -> Out": "unknown function 'foo'; known: gelu, layer_norm, norm, relu, silu",
     "norn(In[B, D]) -> Out": "unknown function 'norn'; did you mean norm?",
     "route(In[B, D]) -> Out": "unknown function 'route'",
     "relu(In[B, D]) * A[B, D] -> Out": "relu(...) * ... is no gate; write one of silu, gelu",

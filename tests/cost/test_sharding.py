@@ -7,12 +7,13 @@ from itertools import product as every
 
 import pytest
 import sympy as sp
+from comparison import FUSIONS
 from expected_moves import ROWS, Expected, Row, by_rule, passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shardings import layouts, shardings
 
-from derive.cost.block import Block, gated
+from derive.cost.block import FUSED, Block, Fusion, gated
 from derive.cost.layout import spread
 from derive.cost.passes import KEEP, program
 from derive.cost.program import Move, Multiplied, PassCost
@@ -157,19 +158,19 @@ def test_units_fold_and_numbers_are_exact(read: Block, keep: str) -> None:
 
 
 @RUNS
-@given(layouts(), st.sampled_from(KEEP), st.booleans())
-def test_units_fold_for_every_block(laid: tuple[Block, str], keep: str, fused: bool) -> None:
+@given(layouts(), st.sampled_from(KEEP), st.sampled_from(FUSIONS))
+def test_units_fold_for_every_block(laid: tuple[Block, str], keep: str, fusion: Fusion) -> None:
     read, line = laid
     try:
         read = spread(read, line)
     except ShardingError:
         return
-    folds(read, keep, fused)
+    folds(read, keep, fusion)
 
 
-def folds(read: Block, keep: str, fused: bool = True) -> None:
+def folds(read: Block, keep: str, fusion: Fusion = FUSED) -> None:
     """FLOP are FLOP and bytes are bytes, without a float."""
-    whole = program(read, keep, fused)
+    whole = program(read, keep, fusion)
     costs = (whole.forward, whole.backward, whole.update)
     flops = {cost.flops for cost in costs} - {sp.S.Zero}
     moves = {move for cost in costs for move in cost.moves}

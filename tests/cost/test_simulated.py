@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison import compare, sizes_for
+from comparison import FUSIONS, UNFUSED, compare, sizes_for
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import backward, differentiable, forward, inputs, is_exact, loss, truth
 from shardings import AXES, NAMED_AXES, ODD, layouts, meshes, shardings, typed
 from simulator import Mesh
 
-from derive.cost.block import FUNCTIONS, Block, FunctionLine, gated
+from derive.cost.block import FUNCTIONS, Block, FunctionLine, Fusion, gated
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import KEEP, program
 from derive.cost.program import Applied
@@ -110,7 +110,7 @@ def test_sixty_four_devices(name: str) -> None:
 def test_named_strategies(name: str, mesh: dict[str, int]) -> None:
     for keep in KEEP:
         compare(NAMED[name], mesh, keep)
-    compare(NAMED[name], mesh, fused=False)
+    compare(NAMED[name], mesh, fusion=UNFUSED)
     gate = STRATEGIES[name].gate
     if gate is not None:
         compare(gate, mesh)
@@ -126,7 +126,7 @@ def test_awkward(name: str) -> None:
     read = block(AWKWARD[name])
     for keep in KEEP:
         compare(read, UNEVEN, keep)
-    compare(read, UNEVEN, fused=False)
+    compare(read, UNEVEN, fusion=UNFUSED)
     if all(hasattr(line, "rights") for line in read.lines) and len(read.lines) > 1:
         compare(gated(read) if len(read.lines[0].rights) == 1 else read, UNEVEN)
 
@@ -136,9 +136,9 @@ def test_odd(text: str) -> None:
     read = block(text)
     dims = [dim for dim in ("B", "T", "D") if dim in read.dims]
     for layout in (" ".join(f"{dim}:X" for dim in dims), " ".join(f"{d}:Y" for d in dims[::-1])):
-        for fused in (True, False):
+        for fusion in FUSIONS:
             compare(spread(read, f"{layout} D:Z(optimizer)" if read.parameters else layout),
-                    UNEVEN, "all", fused)  # fmt: skip
+                    UNEVEN, "all", fusion)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -153,24 +153,36 @@ def test_the_layout_of_a_plan(name: str, mesh: dict[str, int]) -> None:
     rules = [rule for rule in rules_of(LAYOUT) if rule.dim in BLOCKS[name].dims]
     laid_out = spread(BLOCKS[name], rules)
     compare(laid_out, mesh, "none")
-    compare(laid_out, mesh, "all", fused=False)
+    compare(laid_out, mesh, "all", fusion=UNFUSED)
 
 
 def test_a_fused_softmax_is_made_again_from_its_statistics() -> None:
     """No scores are kept, and the backward pass makes them again from what is kept."""
     whole = compare(LAYER[3], {})
     kept = {one.name for one in whole.saved}
-    assert "statistics of Share" in kept and not kept & {"Score", "Share"}
+    assert "log-sum-exp of Share" in kept and not kept & {"Score", "Share"}
     again = [op for op in whole.backward.program if getattr(op, "again", False)]
     assert [op.result.name for op in again] == ["Score", "Share"]  # type: ignore[union-attr]
-    kept = {one.name for one in compare(LAYER[3], {}, fused=False).saved}
-    assert {"Share", "statistics of Gate"} <= kept and "Score" not in kept
+    kept = {one.name for one in compare(LAYER[3], {}, fusion=UNFUSED).saved}
+    assert {"Share", "silu(Gate)", "norm(In) in fp32"} <= kept and not {"Score", "In"} & kept
+
+
+def test_what_is_recomputed_is_counted() -> None:
+    """Selective recomputation keeps no statistics, and computes the scores once more."""
+    fused, recomputed = compare(LAYER[3], {}), compare(LAYER[3], {}, fusion=Fusion("recomputed"))
+    kept, less = ({one.name for one in whole.saved} for whole in (fused, recomputed))
+    assert kept - less == {"log-sum-exp of Share"} and less < kept
+    (scores,) = (
+        op.flops for op in fused.forward.program if getattr(op, "result", None) == LAYER[3]["Score"]
+    )
+    more = recomputed.backward.flops - fused.backward.flops
+    assert more == scores.xreplace(LAYER[3].same_length)
 
 
 def test_every_function_is_run_and_has_its_gradient_run() -> None:
     forward_run, backward_run = set(), set()
     for read in (*BLOCKS.values(), *map(block, ODD)):
-        whole = program(read, "none", False)
+        whole = program(read, "none", UNFUSED)
         for cost, run in ((whole.forward, forward_run), (whole.backward, backward_run)):
             run |= {
                 op.function
@@ -197,17 +209,19 @@ def test_random_shardings(read: Block, sizes: dict[str, int], keep: str) -> None
 
 
 @runs(150)
-@given(typed(), meshes((*AXES, *NAMED_AXES[1:3]), 8), st.sampled_from(KEEP), st.booleans())
+@given(
+    typed(), meshes((*AXES, *NAMED_AXES[1:3]), 8), st.sampled_from(KEEP), st.sampled_from(FUSIONS)
+)
 def test_random_layouts_of_each_tensor(
-    read: Block, sizes: dict[str, int], keep: str, fused: bool
+    read: Block, sizes: dict[str, int], keep: str, fusion: Fusion
 ) -> None:
-    compare(read, sizes, keep, fused)
+    compare(read, sizes, keep, fusion)
 
 
 @runs(200)
-@given(layouts(), meshes(NAMED_AXES, 12), st.sampled_from(KEEP), st.booleans())
+@given(layouts(), meshes(NAMED_AXES, 12), st.sampled_from(KEEP), st.sampled_from(FUSIONS))
 def test_random_lines_of_layout(
-    laid: tuple[Block, str], sizes: dict[str, int], keep: str, fused: bool
+    laid: tuple[Block, str], sizes: dict[str, int], keep: str, fusion: Fusion
 ) -> None:
     """A line of rules is a legal program, or is refused since it says nothing of the block."""
     read, line = laid
@@ -216,7 +230,7 @@ def test_random_lines_of_layout(
     except ShardingError as error:
         assert "no tensor that it speaks of has the dimension" in str(error)
         return
-    compare(laid_out, sizes, keep, fused)
+    compare(laid_out, sizes, keep, fusion)
 
 
 @pytest.mark.parametrize(

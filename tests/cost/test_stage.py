@@ -230,7 +230,7 @@ def test_the_closed_forms_by_hand() -> None:
     same(of_model(MODEL, "f_A", 3), 6 * v.G * v.H * v.K * v.T * v.fma / 2)
     same(of_model(MODEL, "f_V", 3), 3 * v.D * v.V * v.fma)
     q, kv, ffn = v.K * v.G * v.H, v.K * v.H, 3 * v.F
-    saved = v.e * (4 * v.D + 2 * q + 2 * kv + ffn) + v.e_32 * v.K * v.G
+    saved = v.e * (4 * v.D + 2 * q + 2 * kv + ffn) + v.e_32 * (v.K * v.G + 2)
     same(
         of_chip(sp.Add(*(one.bytes for one in whole.saved))), v.T * v.b_seq * saved / (v.cp * v.tp)
     )

@@ -64,7 +64,7 @@ def written_out(
     saved = n["A_kept"] * tokens * n["D"] / tp
     if "saved_tensors" in on:
         wide = 4 * n["D"] + 2 * queries + 2 * keys + n["n_F"] * n["F"]
-        saved = (n["e"] * wide + n["e_32"] * n["K"] * n["G"]) * tokens / tp
+        saved = (n["e"] * wide + n["e_32"] * (n["K"] * n["G"] + 2)) * tokens / tp
     logits = (n["e"] + n["e_32"]) * tokens * n["V"] / tp if "logits" in on else Q(0)
     flying = min(pp, count)
 

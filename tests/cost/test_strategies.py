@@ -6,6 +6,7 @@ import pytest
 
 from derive.cost.assumptions import DEFAULT, assume
 from derive.cost.program import Move, Moved, PassCost
+from derive.cost.step import step_model
 from derive.cost.strategies import STRATEGIES, Strategy, as_strategy, layer
 from derive.cost.strategies import strategy as named
 from derive.notation import symbols as v
@@ -80,3 +81,24 @@ def test_units_are_checked_where_there_is_something_to_check() -> None:
     for wrong in ((size, size, None), (work, work, None), (work, size, work)):
         with pytest.raises(UnitError):
             declared(*wrong)
+
+
+def test_kernels_are_told_and_taken_where_the_block_has_them() -> None:
+    whole, core = layer("layer"), layer("attention_core")
+    for name, way in (("kernels", "recomputed"), ("norm", "unfused"), ("glu", "unfused")):
+        changed = assume(**{name: way})
+        assert whole.stated(DEFAULT)[name].startswith("fused: ")
+        assert whole.stated(changed)[name].startswith(f"{way}: ")
+        assert whole.saved(changed) != whole.saved()
+        assert (name in core.stated(DEFAULT)) == (name in core.taken) == (name == "kernels")
+        for one in (STRATEGIES["fsdp"], STRATEGIES["pipeline"]):
+            with pytest.raises(DeriveError, match=f"{name} plays no part in {one.name}; it takes"):
+                one.passes(changed)
+
+
+def test_a_step_counts_kernels_with_the_saved_tensors() -> None:
+    more = step_model(assume(norm="unfused")).term("a_1").expr
+    assert more != step_model("default").term("a_1").expr
+    for wrong in (assume("notebook", norm="unfused"), assume(kernels="recomputed")):
+        with pytest.raises(DeriveError, match=f"a step recomputes whole layers, .*{wrong}"):
+            step_model(wrong)

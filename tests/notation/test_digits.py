@@ -3,9 +3,24 @@
 from fractions import Fraction
 
 import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
-from derive.notation.digits import BINARY, SI, exact, fixed, numeral, prefix
+from derive.notation.digits import (
+    BINARY,
+    SI,
+    enclosure,
+    exact,
+    fixed,
+    fraction,
+    numeral,
+    prefix,
+    rounded,
+)
 from derive.notation.errors import DeriveError
+
+Q = Fraction
 
 Q = Fraction
 
@@ -84,3 +99,45 @@ def test_digits_written_out() -> None:
             assert Q(text) == count * Q(10) ** place
             assert len(text.partition(".")[2]) == max(0, -place)
             assert not text.startswith("0") or text[1:2] in ("", ".") or not count
+
+
+ROOTS = st.builds(
+    lambda p, q, a, n: sp.Rational(p, q) * sp.Integer(a) ** sp.Rational(1, n),
+    st.integers(1, 10**6), st.integers(1, 10**6), st.integers(2, 10**6), st.integers(2, 4),
+)  # fmt: skip
+
+
+@given(st.lists(ROOTS, min_size=1, max_size=3))
+def test_a_root_lies_between_the_ends_of_its_enclosure(roots: list[sp.Expr]) -> None:
+    """By powers of whole numbers: the n-th power of each end lies on its side of the radicand."""
+    for root in roots:
+        low, high = enclosure(root, 60)
+        radicand = Fraction(*map(int, (root**12).as_numer_denom()))
+        assert low**12 <= radicand <= high**12
+        assert high - low < Fraction(1, 10**40)
+    low, high = enclosure(sp.Add(*roots), 60)
+    assert low <= sum(enclosure(root, 90)[0] for root in roots)
+    assert high >= sum(enclosure(root, 90)[1] for root in roots)
+
+
+@given(ROOTS, st.integers(-6, 6))
+def test_digits_are_on_the_proved_side(root: sp.Expr, place: int) -> None:
+    """A boundary of rounding is compared by powers of whole numbers, without a decimal."""
+    count = rounded(fraction(root), place, "down")
+    step = Fraction(10) ** place
+    radicand = Fraction(*map(int, (root**12).as_numer_denom()))
+    assert (count * step) ** 12 <= radicand < ((count + 1) * step) ** 12
+
+
+def test_what_is_a_fraction_in_disguise_is_that_fraction() -> None:
+    disguised = sp.sqrt(3 + 2 * sp.sqrt(2)) - sp.sqrt(2)
+    assert fraction(disguised / 3) == Fraction(1, 3)
+    near = sp.sqrt(10**40 + 1) - 10**20 + 5  # about 5 + 5e-21, below which no digit is printed
+    assert fraction(near) != 5
+    # A best approximation of a root, nearer than 60 digits can tell.
+    p, q = 1, 1
+    while q < 10**35:
+        p, q = p + 2 * q, p + q
+    apart = q * sp.sqrt(2) - p
+    assert fraction(apart) != 0
+    assert (fraction(apart) > 0) == (2 * q * q > p * p)

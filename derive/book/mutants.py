@@ -1,0 +1,147 @@
+"""What a book rests on, changed one thing at a time: facts, coefficients, exponents, defaults.
+
+A number becomes a tenth more, which no claim of two digits can miss, and a small whole number or an
+exponent one more; a count of the catalogue is doubled, since some have to divide others; a sum
+becomes a difference, a product a ratio, a power a product. Indices, what numbers are compared with
+and the book's own operators are let be.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+
+from derive.cost.assumptions import CHOICES, CORRECTIONS, DEFAULT
+from derive.facts.fact import CHIP_FACTS, MODEL_COUNTS, MODEL_FACTS, MODEL_FLAGS
+
+FORMULAS = ("facts/data/*.toml", "facts/fact.py", "facts/owners.py", "cost/*.py", "plan/*.py")
+OWN = ("*.toml", "*.py")  # of a chapter
+_OTHER: dict[type[ast.operator], ast.operator] = {
+    ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Div(), ast.Div: ast.Mult(),
+    ast.Pow: ast.Mult(),
+}  # fmt: skip
+_CONSTANTS = {"sp.S.Zero": "One", "sp.S.One": "Zero", "sp.S.Half": "One"}
+_TAKING = ("Integer", "Rational", "Fraction", "number", "Min", "Max")  # numbers of formulas
+_NO_NUMBERS = (ast.Tuple, ast.List, ast.Set, ast.JoinedStr)
+_VALUE = re.compile(r"(?:\bvalue|^\w+)\s*=\s*(\[[\d, ]*]|[\d._e+]+|true|false)(?=[ ,}\n])")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A file with one change, at `line`: its whole `content`, the `kind` of what is changed, the
+    `place` (a fact and its source, a function), and what stands there before and after."""
+
+    file: str
+    line: int
+    kind: str
+    place: str
+    before: str
+    after: str
+    content: str
+
+    @property
+    def at(self) -> str:
+        """Where it is, without the line, which moves."""
+        return f"{self.file}: {self.place}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.at}: {self.before} -> {self.after}"
+
+
+def mutants(package: Path, folders: Iterable[Path], only: str = "") -> Iterator[Mutant]:
+    """Every change of what chapters rest on, in their `folders` and in derive's `package`, by file
+    and line; files are called from the folders that hold all chapters, or the package. `only` those
+    whose names have that text."""
+    tops = [(folder, folder.parents[1], OWN) for folder in folders]
+    for top, base, patterns in (*tops, (package, package.parent, FORMULAS)):
+        for path in sorted(path for pattern in patterns for path in top.glob(pattern)):
+            file, text = path.relative_to(base).as_posix(), path.read_text("utf-8")
+            if path.suffix == ".toml":
+                yield from (one for one in _facts(file, text) if only in one.name)
+            else:
+                found = _formulas(file, text, top != package, only)
+                yield from sorted(found, key=lambda one: (one.line, one.name))
+
+
+def _facts(file: str, text: str) -> Iterator[Mutant]:
+    lines, owner, key = text.splitlines(keepends=True), "", ""
+    for n, line in enumerate(lines):
+        if header := re.match(r"\[((?:chips|models)\.)?(.+)\]", line):
+            owner = re.sub(r"\.(facts|shape)$", "", header[2]) * bool(header[1])
+        key = named[1] if (named := re.match(r"(\w+) = ", line)) else key
+        value = _VALUE.search(line)
+        known = {**CHIP_FACTS, **MODEL_FACTS, **MODEL_COUNTS, **dict.fromkeys(MODEL_FLAGS)}
+        if owner and value and key in known:
+            fact, before, (start, end) = known[key], value[1], value.span(1)
+            source = "#".join(re.findall(r'\b(?:source|part) = "([^"]*)"', line))
+            if fact is None:
+                after = "false" if before == "true" else "true"
+            elif fact.kind == "number":
+                after = str((Decimal(before) * Decimal("1.1")).normalize()).lower()
+            else:
+                after = re.sub(r"\d+", lambda size: str(2 * int(size[0])), before, count=1)
+            at = f"{owner}.{key}" + (f" [{source}]" if source else "")
+            changed = [*lines[:n], line[:start] + after + line[end:], *lines[n + 1 :]]
+            yield Mutant(file, n + 1, "fact", at, before, after, "".join(changed))
+
+
+def _formulas(file: str, text: str, own: bool, only: str) -> Iterator[Mutant]:
+    tree = ast.parse(text)
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        around, names = [node], list[str]()
+        while around[-1] in above:
+            around.append(above[around[-1]])
+        if any(isinstance(one, ast.Subscript) for one in around):
+            continue
+        for one in around:
+            if isinstance(one, (ast.FunctionDef, ast.ClassDef)):
+                names.insert(0, one.name)
+            elif isinstance(one, (ast.Assign, ast.AnnAssign)) and above[one] is tree:
+                names.insert(0, re.split("[:=]", ast.unparse(one))[0].strip())
+        holder = next((o for o in around[1:] if not isinstance(o, (ast.UnaryOp, ast.IfExp))), tree)
+        shown = holder if isinstance(holder, (ast.BinOp, ast.Call)) else node
+        for kind, field, value in _changes(node, holder, own):
+            before, old = ast.unparse(shown), getattr(node, field)
+            setattr(node, field, value)
+            line: int = getattr(node, "lineno", 0)
+            mutant = Mutant(
+                file, line, kind, ".".join(names) or "module", before, ast.unparse(shown), ""
+            )
+            if only in mutant.name:
+                yield replace(mutant, content=ast.unparse(tree))
+            setattr(node, field, old)
+
+
+def _changes(node: ast.AST, holder: ast.AST, own: bool) -> Iterator[tuple[str, str, object]]:
+    """Each change of a node: its kind, the field that changes and its other value."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _OTHER and not own:
+        sides = (node.left, node.right)
+        if not any(isinstance(s, _NO_NUMBERS) or _is_text(s) for s in sides):
+            yield "operator", "op", _OTHER[type(node.op)]
+    elif isinstance(node, ast.Attribute) and ast.unparse(node) in _CONSTANTS:
+        yield "number", "attr", _CONSTANTS[ast.unparse(node)]
+    elif isinstance(node, ast.Constant):
+        taken = isinstance(holder, ast.Call) and ast.unparse(holder.func).endswith(_TAKING)
+        counts = isinstance(holder, ast.BinOp) or (isinstance(holder, ast.Dict) and not own)
+        if type(node.value) is int and (counts or taken or isinstance(holder, ast.Assign)):
+            yield "number", "value", node.value + max(1, node.value // 10)
+        elif _is_text(node) and taken and re.fullmatch(r"[\d.]+(e\d+)?", str(node.value)):
+            yield "number", "value", str(Decimal(str(node.value)) * Decimal("1.1"))
+    elif isinstance(node, ast.AnnAssign):
+        name = getattr(node.target, "id", "")
+        if isinstance(holder, ast.ClassDef) and holder.name == "Assumptions":
+            others = [repr(choice) for choice in CHOICES.get(name, ())]
+            if name == "corrections":
+                others = [f"frozenset(CORRECTIONS) - {{{one!r}}}" for one in CORRECTIONS]
+            for other in (other for other in others if other != repr(getattr(DEFAULT, name))):
+                yield "default", "value", ast.parse(other, mode="eval").body
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

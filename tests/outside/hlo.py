@@ -80,8 +80,10 @@ def counted(text: str, mesh: Sizes) -> Counted:
             left = _shapes(module.types[operands.split(",")[0].strip("% ")])[0]
             places = re.findall(r"\d+", re.search(r"lhs_contracting_dims=\{(.*?)\}", rest)[1])
             flops += 2 * module.elements(name) * prod(left[int(place)] for place in places)
-        elif kind.removesuffix("-start") in _KINDS:
-            for one in _sent(module, name, _KINDS[kind.removesuffix("-start")], rest, mesh):
+        elif kind.endswith("-start"):
+            raise ValueError(f"{kind}: a collective in two halves, which is not read")
+        elif kind in _KINDS:
+            for one in _sent(module, name, _KINDS[kind], rest, mesh):
                 if (operands, one) in gathered:
                     repeated += one.bytes
                     continue

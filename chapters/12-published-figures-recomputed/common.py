@@ -7,7 +7,12 @@ from derive.book.tables import NumberCell
 from derive.notation.quantity import number
 
 NAMES = "A100, BERT-Large, FP16, FP32, GPT-2, GPT-3, H100, V100, v5e"
-chapter = Chapter("12", "Published figures recomputed", names=NAMES.split(", "), files="facts.toml")
+chapter = Chapter(
+    "12",
+    "Published figures recomputed",
+    names=NAMES.split(", "),
+    files=("facts.toml", "partitioners.toml"),
+)
 
 
 def whole(count: int, name: str) -> NumberCell:

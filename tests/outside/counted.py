@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sympy as sp
 from cases import Sizes
 
-from derive.cost.block import Block
+from derive.cost.block import Block, Fusion
 from derive.cost.passes import program
 from derive.cost.program import PassCost
 from derive.notation.symbols import e, e_32, e_g, find, fma, mesh_axis
@@ -79,20 +79,22 @@ class Counted:
         """What a device sends in all."""
         return sum(one.bytes for one in self.sent)
 
-    def __str__(self) -> str:
+    @property
+    def listed(self) -> list[str]:
+        """The collectives as text, in one order: "2 x all_gather X 131072"."""
         told = Counter(map(str, sorted(self.sent)))
-        return ", ".join(f"{n} x {one}" if n > 1 else one for one, n in told.items()) or "nothing"
+        return [f"{n} x {one}" for one, n in told.items()]
 
 
 def verdict(derived: Counted, theirs: Counted) -> str:
     """Whether the same collectives are chosen, over the same axes and of the same bytes."""
-    return "agrees" if sorted(derived.sent) == sorted(theirs.sent) else "chooses otherwise"
+    return "agrees" if derived.listed == theirs.listed else "chooses otherwise"
 
 
 def derived(block: Block, mesh: Sizes, sizes: Sizes, *, backward: bool, keep: str) -> Counted:
     """What the canonical rules send for a block whose mask is not used to leave work out."""
     by = values(mesh, sizes)
-    passes = program(block, keep, fused=False)
+    passes = program(block, keep, Fusion(kernels="unfused"))
     costs = (passes.forward, passes.backward) if backward else (passes.forward,)
     return Counted(
         tuple(one for cost in costs for one in _moves(cost, by)),

@@ -12,11 +12,15 @@ FILE = Path(__file__).with_name("dtensor.json")
 RECORD: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 
 
-def recorded(case: str, sizes: str, which: str) -> Counted | None:
-    """The collectives of a case; None where DTensor cannot say it or was not asked."""
-    found = next((r for r in RECORD["rows"] if (r["case"], r["sizes"]) == (case, sizes)), None)
-    if found is None or "refused" in found:
+ROWS = {(row["sharding"], row["sizes"]): row for row in RECORD["rows"]}
+
+
+def recorded(sharding: str, sizes: str, which: str) -> Counted | None:
+    """The collectives of a sharding; None where DTensor cannot say it. Raises KeyError for one that
+    was not recorded."""
+    row = ROWS[sharding, sizes]
+    if "refused" in row:
         return None
     passes = ("forward", "backward") if which == "both" else ("forward",)
-    moves = [one for name in passes for one in found[name]]
+    moves = [one for name in passes for one in row[name]]
     return Counted(tuple(Sent(kind, tuple(axes), size) for kind, axes, size in moves))

@@ -14,7 +14,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from derive.cost.block import Block, FunctionLine, Tensor
 
-# The letters of a program are those of its block, so that nothing is renamed on the way.
 FUNCTIONS: dict[str, Callable[..., jax.Array]] = {
     "+": lambda x, y: x + y,
     "*": lambda *factors: prod(factors[1:], start=factors[0]),

@@ -168,10 +168,10 @@ def recorded(text: str, sizes: Sizes) -> dict[str, Any]:
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
     rows = [
-        {"case": name, "sizes": size, **recorded(text, SIZES[size])}
+        {"sharding": text, "sizes": size, **recorded(text, SIZES[size])}
         for size in SIZES
-        for name, text in SHARDINGS.items()
+        for text in SHARDINGS.values()
     ]
-    told = json.dumps({"torch": torch.__version__, "rows": rows}, indent=None)
-    listed = told.replace('{"case"', '\n{"case"')
-    Path(__file__).with_name("dtensor.json").write_text(listed + "\n", encoding="utf-8")
+    lines = ",\n".join(map(json.dumps, rows))
+    told = f'{{"torch": "{torch.__version__}", "rows": [\n{lines}\n]}}\n'
+    Path(__file__).with_name("dtensor.json").write_text(told, encoding="utf-8")

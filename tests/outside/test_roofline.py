@@ -16,7 +16,7 @@ from jax.experimental import roofline
 from jax.sharding import Mesh, PartitionSpec
 
 from derive.cost.block import Block, Tensor
-from derive.cost.passes import program
+from derive.cost.passes import gradient, program
 from derive.cost.program import Applied, Move, Moved, Operation, Sliced
 from derive.cost.reader import block
 
@@ -25,19 +25,25 @@ BY = values(MESH, LENGTHS)
 
 
 class Program:
-    """The forward pass of a block as a function of one device's shards."""
+    """Both passes of a block as a function of one device's shards."""
 
     def __init__(self, read: Block) -> None:
+        whole_program = program(read, "all")
         self.block = read
-        self.operands = [read[name] for name in (*read.inputs, *read.parameters)]
-        self.cost = program(read, "all").forward
+        self.passes = (whole_program.forward, whole_program.backward)
+        inputs = [read[name] for name in (*read.inputs, *read.parameters)]
+        self.operands = [*inputs, *(gradient(read[name]) for name in read.outputs)]
+        self.results = [*(read[name] for name in read.outputs), *map(gradient, inputs)]
 
-    def __call__(self, *shards: jax.Array) -> jax.Array:
+    @property
+    def moves(self) -> list[Move]:
+        return [move for cost in self.passes for move in cost.moves]
+
+    def __call__(self, *shards: jax.Array) -> tuple[jax.Array, ...]:
         held = dict(zip(self.operands, shards, strict=True))
-        for op in self.cost.program:
+        for op in (op for cost in self.passes for op in cost.program):
             held[op.after if isinstance(op, (Moved, Sliced)) else op.result] = self.run(op, held)
-        (output,) = self.block.outputs
-        return held[self.block[output]]
+        return tuple(held[tensor] for tensor in self.results)
 
     def run(self, op: Operation, held: dict[Tensor, jax.Array]) -> jax.Array:
         """One operation, by the shards that are held so far."""
@@ -45,13 +51,25 @@ class Program:
             return moved(op, held[op.before])
         if isinstance(op, Sliced):
             return sliced(op, held[op.before])
-        if isinstance(op, Applied):
+        if isinstance(op, Applied):  # factors, or the gradient of the result and the other factors
             assert op.function == "*"
-            return prod((held[t] for t in op.operands[1:]), start=held[op.operands[0]])
-        (pair,) = op.pairs
-        dims = [[self.block.dims.index(dim) for dim in t.dims] for t in (pair.left, pair.right)]
-        out = [self.block.dims.index(dim) for dim in op.result.dims]
-        return jnp.einsum(held[pair.left], dims[0], held[pair.right], dims[1], out)
+            left_out = op.wrt if op.wrt is None else op.wrt + 1
+            factors = [held[t] for place, t in enumerate(op.operands) if place != left_out]
+            return prod(factors[1:], start=factors[0])
+        products = [
+            jnp.einsum(
+                held[pair.left],
+                self.numbers(pair.left),
+                held[pair.right],
+                self.numbers(pair.right),
+                self.numbers(op.result),
+            )
+            for pair in op.pairs
+        ]
+        return sum(products[1:], start=products[0])
+
+    def numbers(self, tensor: Tensor) -> list[int]:
+        return [self.block.dims.index(dim) for dim in tensor.dims]
 
     def roofline(self) -> roofline.RooflineResult:
         """What the roofline counts for one device of the block's mesh."""
@@ -115,7 +133,7 @@ def test_bytes_and_flops(name: str) -> None:
     one = Program(block(SHARDINGS[name]))
     result = one.roofline()
     sent: Counter[str] = Counter()
-    for move in one.cost.moves:
+    for move in one.moves:
         sent.update(dict.fromkeys(move.axes, expected(move)))
     assert +Counter(result.ici_bytes) == sent
-    assert result.flops == whole(one.cost.flops, BY)
+    assert result.flops == sum(whole(cost.flops, BY) for cost in one.passes)

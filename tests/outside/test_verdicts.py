@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from exhaustive import PRODUCTS, products, reshards
-from verdicts import RECORD, Case, cases, row, versions
+from verdicts import PRINTED, RECORD, Case, cases, on_lines, printed, row, versions
 
 RECORDED: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
 ROWS = {(one["case"], one["sizes"], one["pass"]): one for one in RECORDED["rows"]}
@@ -26,6 +26,13 @@ def test_record_has_the_cases() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     assert row(case) == ROWS[case.name, case.sizes_name, case.which]
+
+
+def test_chapter_prints_the_record() -> None:
+    assert PRINTED.read_text(encoding="utf-8") == on_lines(printed(RECORDED))
+    cited = PRINTED.with_suffix(".toml").read_text(encoding="utf-8")
+    for version in RECORDED["versions"].values():
+        assert version.partition("+")[0] in cited
 
 
 def test_every_reshard() -> None:
@@ -53,5 +60,7 @@ def test_gradients_of_one_tensor_are_added_first(partitioner: str) -> None:
     """Where the gradients of a tensor come from several products, derive adds them and reduces the
     sum once; both partitioners reduce each, and choose the same otherwise."""
     told = ROWS["layer, tensor", "block", "both"]
-    once = told["derive"]["sent"].replace("4 x reduce_scatter tp", "7 x reduce_scatter tp")
+    once = [
+        one.replace("4 x reduce_scatter", "7 x reduce_scatter") for one in told["derive"]["sent"]
+    ]
     assert told[partitioner]["sent"] == once

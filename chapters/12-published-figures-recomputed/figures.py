@@ -8,3 +8,4 @@ conditions are numbered as they are declared.
 
 from .common import chapter
 from . import books
+from . import memory

@@ -80,15 +80,8 @@ def _time(asked: Asked, options: Namespace) -> tuple[Quantity, tuple[str, ...]]:
 def _timed(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]:
     quantity, idle = _time(asked, options)
     rests_on = compute_bound(asked.subject, asked.assumptions)
-    data = _data(asked, rests_on) | {
-        "closed_form": quantity.formula,
-        "value": quantity.plain,
-        "exact": str(quantity.value),
-        "printed": [f"= {quantity.printed()}"],
-        "unit": str(quantity.unit),
-        "inputs": input_rows(quantity),
-        "notes": list(idle),
-    }
+    said = {"closed_form": quantity.formula, "printed": [f"= {quantity.printed()}"]}
+    data = _data(asked, rests_on) | number_data(quantity) | said | {"notes": list(idle)}
     return data, [*tree(quantity), *assumption_lines(rests_on.described)]
 
 
@@ -440,6 +433,13 @@ def derivation_lines(derivation: Sequence[Step]) -> list[str]:
     for place, step in enumerate(derivation, 1):
         lines += [f"{place:>3}. {step.words}", f"       {step.text}   [proved {prove(step)}]"]
     return lines
+
+
+def number_data(quantity: Quantity) -> dict[str, Any]:
+    """A number as JSON has it: as a float, exactly, its unit and its inputs."""
+    rows = input_rows(quantity)
+    value, exact = quantity.plain, str(quantity.value)
+    return {"value": value, "exact": exact, "unit": str(quantity.unit), "inputs": rows}
 
 
 def input_rows(*several: Quantity | Feasible) -> list[dict[str, Any]]:

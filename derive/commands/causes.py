@@ -1,6 +1,5 @@
 """The likeliest cause of a number that is wrong, found by trying what makes its words hold:
-rounding to one side, one assumption changed, another chip or another reading of its facts, an input
-left out or counted twice, a factor, two digits swapped."""
+rounding to one side, an assumption or an input changed or left out, a factor, digits swapped."""
 
 from __future__ import annotations
 
@@ -34,9 +33,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 _OF_VALUE = ("--set", "--precision", "--profile", "--chip")
 _OF_PLAN = ("--assume", "--profile")
 _COUNTS = ("M_X", "M_Y", "M_Z", "A", "n_F", "n_V")
-_WAYS = {name: ((Fraction(2), ", both ways for one"),) for name in ("W_node", "W_dcn")} | {
-    "W": ((Fraction(1, 2), ", one way for both"),)
-}
+_BOTH_WAYS = {"W": Fraction(1, 2), "W_node": Fraction(2), "W_dcn": Fraction(2)}
 _ROUNDED = {"floor": "rounded down", "ceil": "rounded up"}
 _BINARY = {f"1024^{k} taken as 10^{3 * k}": Fraction(1000, 1024) ** k for k in (1, 2, 3, 4)} | {
     f"10^{3 * k} taken as 1024^{k}": Fraction(1024, 1000) ** k for k in (1, 2, 3, 4)
@@ -123,15 +120,18 @@ def _others(leaf: Quantity, ways: bool) -> Iterator[tuple[Fraction, str]]:
     """Other values of an input, and how: one more or less of a count, all of the utilisation, 1,000
     for 1,024 or the reverse, another reading; or a rate of one way for that of both."""
     name, value = leaf.name, fraction(leaf.value)
+    if name in _BOTH_WAYS and ways == (leaf.status != "given"):  # what is typed slips sooner
+        told = ", one way for both" if name == "W" else ", both ways for one"
+        yield value * _BOTH_WAYS[name], told
     if ways:
-        yield from ((value * factor, told) for factor, told in _WAYS.get(name, ()))
         return
     if name in _COUNTS:
         yield from ((value + step, "") for step in (1, -1) if value + step >= 1)
-    if known(name) and leaf.status == "given":
-        yield from [(Fraction(1), "")] if name == "u" else ()
-        turns = [(a, b) for a, b in ((1000, 1024), (1024, 1000)) if value % b == 0]
-        yield from ((value / b * a, f", {a:,} for {b:,}") for a, b in turns)
+    if name == "u":
+        yield Fraction(1), ""
+    for one, other in ((1000, 1024), (1024, 1000)):
+        if leaf.status == "given" and value % other == 0:
+            yield value / other * one, f", {one:,} for {other:,}"
     for fact in shipped().chips[leaf.owner].facts if leaf.owner in shipped().chips else ():
         if str(fact.key.symbol) == name and leaf.value in [r.value for r in fact.readings]:
             yield from ((fraction(r.value), f", a reading of {r.source}") for r in fact.readings)
@@ -153,8 +153,7 @@ def _instead(
 
 
 def _left_out(quantity: Quantity) -> Iterator[tuple[str, Fraction]]:
-    """Inputs that are a factor too few or too many: counts, sizes and shares, of which the degrees
-    of a mesh also two at a time."""
+    """Inputs that are a factor too few or too many, the degrees of a mesh also two at a time."""
     roles = {leaf: known(leaf.name) for leaf in quantity.leaves() if leaf.value != 1}
     sizes = {x.name: fraction(x.value) for x, k in roles.items() if k and k.role != "hardware"}
     mesh = [leaf.name for leaf, k in roles.items() if k and k.role in ("mesh", "axis")]

@@ -28,14 +28,8 @@ LONGEST = 1000
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The number of an expression as data, and as text with its tree. Raises DeriveError."""
     quantity = _value(options)
-    data = {
-        "expression": options.expression,
-        "value": quantity.plain,
-        "exact": str(quantity.value),
-        "unit": str(quantity.unit),
-        "printed": quantity.printed(),
-        "inputs": ask.input_rows(quantity),
-    }
+    data = {"expression": options.expression, "printed": quantity.printed()}
+    data |= ask.number_data(quantity)
     known = catalogue_of(options)
     return data, "\n".join([*tree(quantity), *cited([quantity], catalogue=known)])
 

@@ -133,10 +133,9 @@ def _through_memory(cost: PassCost) -> tuple[Move, ...]:
     """What the products of a pass read and write, functions between them being fused [SB1]; the
     loads of a pass that declares its moves."""
     products = [step for step in cost.program if isinstance(step, Multiplied) and step.flops]
-    tensors = [
-        t for p in products for t in (*(x for q in p.pairs for x in (q.left, q.right)), p.result)
-    ]
-    loads = tuple(Move("load", t.name, (), v.e * elements(t), critical=True) for t in tensors)
+    read = [t for one in products for pair in one.pairs for t in (pair.left, pair.right)]
+    every = (*read, *(one.result for one in products))
+    loads = tuple(Move("load", t.name, (), v.e * elements(t), critical=True) for t in every)
     return loads or tuple(move for move in cost.moves if move.collective == "load")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import sympy as sp
 
@@ -29,20 +30,16 @@ def layer_time(
 ) -> tuple[Quantity, tuple[str, ...]]:
     """A time of a layer, such as T_comms, or a ratio of two, T_math/T_comms, and a note for each
     value that plays no part. Communication is that of the slowest link; if serial, of all links.
-
-    Raises DeriveError where two passes could be meant, and naming the symbols without a value,
-    which is a time over a link that nothing runs over, too.
-    """
+    Raises DeriveError where two passes could be meant, and naming the symbols without a value."""
     under = suited(strategy, question(v.C), assumptions, every := tuple(givers), values)
     passes = [one for one in timed_passes(strategy, under) if one.seconds or one.traffic]
     if len(passes) != 1:
         raise DeriveError(f"{asked} is the time of one pass: choose forward, backward or step")
     # Beside the computation all is a share of it, in which what both hold cancels.
-    (cost,), share = passes, v.T_math in asked.free_symbols - {asked}
-    said: dict[sp.Symbol, sp.Expr] = {}
-    for traffic in cost.traffic:
-        time = traffic.load if share else traffic.seconds
-        said[time_of(traffic.link)] = said.get(time_of(traffic.link), 0) + time
+    (cost,), share, said = passes, v.T_math in asked.free_symbols - {asked}, dict[Any, Any]()
+    for one in cost.traffic:
+        link, time = time_of(one.link), one.load if share else one.seconds
+        said[link] = said.get(link, sp.S.Zero) + time
     longest = sp.Add if under.overlap == "serial" else sp.Max
     said |= {v.T_comms: longest(0, *said.values()), v.T_math: sp.S.One if share else cost.seconds}
     formula = asked.xreplace(said).xreplace(under.elements)

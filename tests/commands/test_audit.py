@@ -27,6 +27,15 @@ QUESTIONS = [
     "--set u=0.4", PLAN,
     "ask context_ring T/cp --chip h100 --model llama-3-70b --set tp=8 --set cp=2",
 ]  # fmt: skip
+CACHE = "value M_KV --model llama-3-70b --precision int8 --set T=8192 --set b_seq=1"
+SPLIT = "value B/(X*Y) --set B=24 --set X=4 --set Y=8"
+TENSOR = "ask tensor_parallel Y --chip tpu-v5e --model llama-3-70b --set M_Y=2"
+WEIGHTS = "ask weight_reads B --chip tpu-v5e"
+RUN = QUESTIONS[5].replace("6*P*R/(C*N*u)", "T_R")
+GATHER = (
+    'ask "A[B_X, D] -> Full[B, D]" T_comms --pass forward --network node --set B=2048 --set D=8192 '
+    "--set W_node=450e9"
+)
 Audited = Callable[..., Any]
 
 
@@ -93,6 +102,14 @@ def test_the_assumption_that_was_changed_is_the_cause(audited: Audited, question
         ("76", f"{MIXED} --gated --overlap serial", "holds with --overlap concurrent", "302"),
         ("113", f"{MIXED} --gated", "holds without --gated", "75.6"),
         ("5,000", MIXED, None, "110"),
+        ("16.8 MB", CACHE, "L left out", "1,340 MB"),
+        ("2.68 GB", CACHE, "holds with --precision bf16", "1.34 GB"),
+        ("1.31 GB", CACHE, "holds with --set T=8000, 1,000 for 1,024", "1.34 GB"),
+        ("24", SPLIT, "X*Y left out", "0.75"),
+        ("18 days", RUN, "holds with --set u=1", "44 days"),
+        ("37 µs", GATHER, "holds with --set W_node=900000000000, both ways for one", "75 µs"),
+        ("243", WEIGHTS, "holds with --set W_hbm=810000000000, a reading of SB2", "240"),
+        ("22", TENSOR, "holds with --chip tpu-v5p", "26"),
     ],
 )
 def test_causes(audited: Audited, words: str, question: str, cause: str, derived: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sympy as sp
 from cases import Sizes
 
-from derive.cost.block import Block
+from derive.cost.block import Block, Fusion
 from derive.cost.passes import program
 from derive.cost.program import PassCost
 from derive.notation.symbols import e, e_32, e_g, find, fma, mesh_axis
@@ -92,7 +92,7 @@ def verdict(derived: Counted, theirs: Counted) -> str:
 def derived(block: Block, mesh: Sizes, sizes: Sizes, *, backward: bool, keep: str) -> Counted:
     """What the canonical rules send for a block whose mask is not used to leave work out."""
     by = values(mesh, sizes)
-    passes = program(block, keep, fused=False)
+    passes = program(block, keep, Fusion("unfused", "unfused", "unfused"))
     costs = (passes.forward, passes.backward) if backward else (passes.forward,)
     return Counted(
         tuple(one for cost in costs for one in _moves(cost, by)),

@@ -9,3 +9,4 @@ conditions are numbered as they are declared.
 from .common import chapter
 from . import books
 from . import partitioners
+from . import memory

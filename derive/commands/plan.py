@@ -198,11 +198,12 @@ def _pair(ranking: Ranking, asked: Sequence[int | Wanted]) -> tuple[Plan, Plan]:
 
 def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
     """The outcome of a search as JSON-ready data; times in seconds, memory in bytes."""
-    asked = ranking.task
+    asked, under = ranking.task, ranking.task.assumptions
+    kernels = under.kernels_stated if "saved_tensors" in under else {}
     values: dict[sp.Symbol, Fraction | int] = {**asked.numbers, **asked.fixed}
     data: dict[str, Any] = {
         **{name: getattr(asked, name) for name in TASK},
-        "assumptions": {"name": asked.assumptions.name, **asked.assumptions.described()},
+        "assumptions": {"name": under.name, **under.described(), **kernels},
         "set": {s.name: json_number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
         "inputs": [value.row(symbol.name) for symbol, value in asked.constants.items()],

@@ -181,6 +181,11 @@ class Assumptions:
         return Fusion(self.kernels, self.norm, self.glu)
 
     @property
+    def kernels_stated(self) -> dict[str, str]:
+        """The assumptions on kernels, each with a short phrase."""
+        return {name: PHRASES[name][way] for name, way in self.fusion._asdict().items()}
+
+    @property
     def elements(self) -> dict[sp.Symbol, sp.Expr]:
         """FLOP of a multiply-add and the bytes of an element, which are put into the costs of a
         layer: of weights and activations, of state per parameter, and of gradients."""

@@ -127,9 +127,9 @@ class Function:
     it needs the result, and whether it runs along the last dimension, which has to be whole then.
 
     `kernel` names the assumption that says whether its kernel is fused. `statistics` are the fp32
-    numbers of each row that a fused one keeps, and one in fp32 either way. `also` are operands
-    whose image one that is not fused keeps besides; `wide` says that it works in fp32, so that it
-    keeps its operands and these images in fp32. That is what autograd of PyTorch saves.
+    numbers of each row that a kernel keeps instead of its result, if it needs that. `also` are
+    operands whose image one that is not fused keeps besides; `wide` says that it works in fp32, so
+    that it keeps its operands and these images in fp32. That is what PyTorch's autograd saves.
     """
 
     name: str

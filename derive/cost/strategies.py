@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import sympy as sp
 
-from derive.cost.assumptions import CHOICES, DEFAULT, PHRASES, Assumptions
+from derive.cost.assumptions import CHOICES, DEFAULT, Assumptions
 from derive.cost.block import Block, Fusion, ProductLine, gated
 from derive.cost.layout import spread
 from derive.cost.passes import program
@@ -197,8 +197,8 @@ class Strategy:
         lines = self.block.lines if self.block is not None else ()
         if any(isinstance(line, ProductLine) and 0 < line.share < 1 for line in lines):
             told["causal"] = "causal: a mask leaves out half of the scores and of their products"
-        kernels = {name: PHRASES[name][way] for name, way in assumptions.fusion._asdict().items()}
-        return told | {name: way for name, way in kernels.items() if name in self.taken}
+        kernels = assumptions.kernels_stated
+        return told | {name: kernels[name] for name in kernels if name in self.taken}
 
     @property
     def mesh(self) -> tuple[sp.Symbol, ...]:

@@ -4,6 +4,7 @@ record and the script that made it."""
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter
 from dataclasses import replace
 from math import prod
@@ -148,6 +149,28 @@ def test_the_step_has_the_same_bytes(name: str) -> None:
             under = assume(**fusion(mode)._asdict())
             assert step_model(under).term("a_1").expr.xreplace(numbers) == total
     assert stage.input_bytes().xreplace(numbers) == totals[WHOLE]
+
+
+def test_the_chapter_prints_the_record() -> None:
+    """Its data file has the widths of these layers, and the bytes saved in three modes."""
+    (path,) = (Path(__file__).parents[2] / "chapters").glob("12-*/autograd.toml")
+    printed = tomllib.loads(path.read_text())
+    assert (printed["torch"], printed["tokens"]) == (RECORD["torch"], RECORD["tokens"])
+    ways = {
+        "unfused": "attention=fused core=kept norm=unfused glu=unfused",
+        "fused": "attention=fused core=kept norm=fused glu=unfused",
+        "recomputed": "attention=fused core=recomputed norm=fused glu=unfused",
+    }
+    known = []
+    for name, one in MODELS.items():
+        widths = {s.name: size for s, size in sizes(one["shape"]).items()}
+        saved = {
+            way: sum(count * size for (*_, size), count in torchs(name, ways[way]).items())
+            for way in ways
+            if ways[way] in one["modes"]
+        }
+        known.append({n: widths[n] for n in "DFKGH"} | saved)
+    assert printed["layers"] and all(one in known for one in printed["layers"].values())
 
 
 # --- the tests can fail

@@ -94,7 +94,7 @@ def verdict(derived: Counted, theirs: Counted) -> str:
 def derived(block: Block, mesh: Sizes, sizes: Sizes, *, backward: bool, keep: str) -> Counted:
     """What the canonical rules send for a block whose mask is not used to leave work out."""
     by = values(mesh, sizes)
-    passes = program(block, keep, Fusion(kernels="unfused"))
+    passes = program(block, keep, Fusion("unfused", "unfused", "unfused"))
     costs = (passes.forward, passes.backward) if backward else (passes.forward,)
     return Counted(
         tuple(one for cost in costs for one in _moves(cost, by)),

@@ -81,6 +81,7 @@ def test_why_one_plan_beats_another():
 def test_default_is_the_corrected_set():
     data, text, _ = plan(BASE)
     assert data["assumptions"]["name"] == "default" and "two_level" in data["assumptions"]
+    assert data["assumptions"]["norm"].startswith("fused: ")
     assert data["plans"][0]["micro_batch"] == 1
     one, _, _ = plan(f"{BASE} --assume notebook+gradient_bytes")
     assert one["fit"] == 23

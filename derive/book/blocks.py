@@ -14,7 +14,7 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import shown
 from derive.notation.symbols import vocabulary
-from derive.solve.derivation import Step, prove
+from derive.solve.derivation import Step, tried
 
 _MATH = re.compile(r"\$`([^`]*)`\$|^```math\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 _TOKEN_END = r"(?![A-Za-z_])"
@@ -68,7 +68,7 @@ def derivation(name: str, steps: Sequence[Step]) -> str:
     lines = []
     for number, step in enumerate(steps, 1):
         try:
-            prove(step)
+            tried(step)
         except DeriveError as error:
             raise type(error)(f"{name}, step {number}: {error}") from None
         lines.append(f"**{number}.** {step.words.strip()}\n\n{tex.block(step.latex)}")

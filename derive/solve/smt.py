@@ -40,7 +40,7 @@ def statement(check: Check, claims: Claims) -> str:
     if isinstance(check, Separation):
         return NEXT.join(text for text, _ in _of_bounds(check, claims))
     if isinstance(check, BestSplit):
-        return _of_split(check, claims)
+        return NEXT.join(_of_split(check, claims))
     raise NotClosedForm(f"{tex.text(claims[0])} is not claimed of all values")
 
 
@@ -72,15 +72,16 @@ def _of_bounds(check: Separation, claims: Claims) -> Iterator[tuple[str, str]]:
         yield _question(head + ask, known, claimed, above), given
 
 
-def _of_split(check: BestSplit, claims: Claims) -> str:
+def _of_split(check: BestSplit, claims: Claims) -> Iterator[str]:
     (claim,) = claims
     what = "sum" if check.summed else "larger"
     loads = (sp.Add(*check.loads),) if check.summed else check.loads
     at = {check.free: claim.rhs.xreplace(dict(ALPHA))}
-    least = sp.Max(*(load.xreplace(at) for load in loads), evaluate=False)
     head = f"; The {what} of the loads is least at {tex.text(claim)}.\n"
-    ask = f"; Is there another {check.free} at which it is less?"
-    return _question(head + ask, (), [_relation(sp.Lt, load, least) for load in loads], [])
+    ask = f"; Is there another {check.free} at which all are less than one of them there?"
+    for load in loads:
+        less = [_relation(sp.Lt, each, load.xreplace(at)) for each in loads]
+        yield _question(head + ask, (), less, [])
 
 
 def _own_axes(check: Separation) -> Put:
@@ -167,16 +168,20 @@ class _Script:
     def relation(self, relation: sp.Rel) -> str:
         """A relation of polynomials: both sides multiplied by what is below their lines, twice
         where that can be negative: a bound that is not positive, or is none, says nothing."""
-        (a, b), (c, d) = (sp.fraction(sp.together(self._plain(side))) for side in relation.args)
+        (a, b), (c, d) = (self._quotient(side) for side in relation.args)
         sign = SIGNS[relation.func]
         if b.is_positive and d.is_positive:
-            common = sp.gcd(b, d)
-            over, by = sp.cancel(d / common), sp.cancel(b / common)
+            by, over = sp.fraction(b / d)
             return _s(sign, self._term(a * over), self._term(c * by))
         if b != 1 or sign not in ("<=", ">="):
             raise NotClosedForm(f"{tex.text(b)} or {tex.text(d)} can be negative")
         said = _s(sign, self._term(a * d**2), self._term(c * d))
         return said if sign == ">=" else _s("or", _s("<=", self._term(c * d), "0"), said)
+
+    def _quotient(self, expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        plain = self._plain(expr)
+        above, below = sp.fraction(sp.together(plain) if plain.has(sp.Add) else plain)
+        return above, below
 
     def _plain(self, expr: sp.Expr) -> sp.Expr:
         """The expression with unknowns for roots, for the largest or least of several, and for
@@ -190,8 +195,9 @@ class _Script:
             if expr.exp.is_Integer:
                 return args[0] ** expr.exp
             return self._unknown(args[0] ** sp.Rational(1, expr.exp.q)) ** expr.exp.p
-        whole = expr.func(*args)
-        return self._unknown(whole)
+        if isinstance(expr, (sp.Max, sp.Min)):  # SymPy would look long for one that is the largest
+            return self._unknown(expr.func(*args, evaluate=False))
+        return self._unknown(expr.func(*args))
 
     def _unknown(self, expr: sp.Expr) -> sp.Expr:
         """The unknown for a root or the like; what is none after all as it is."""

@@ -99,7 +99,7 @@ def test_a_claim_that_is_changed_is_not_decided(found: Threshold) -> None:
         for slip in slips:
             claims = (*found.relations[:k], slip, *found.relations[k + 1 :])
             assert "sat" in verdicts(statement(found.check, claims)), slip
-            with pytest.raises(ProofError, match="fsdp, threshold: does not hold: .* = "):
+            with pytest.raises(ProofError, match="fsdp, threshold: does not hold"):
                 decided(found.check, claims, "fsdp, threshold")
 
 

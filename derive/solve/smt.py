@@ -38,14 +38,13 @@ def statement(check: Check, claims: Claims) -> str:
     NotClosedForm for what is not claimed of all values, or is no root or quotient of polynomials.
     """
     if isinstance(check, Separation):
-        return NEXT.join(text for text, _ in _of_bounds(check, claims))
+        return NEXT.join(_of_bounds(check, claims))
     if isinstance(check, BestSplit):
         return NEXT.join(_of_split(check, claims))
     raise NotClosedForm(f"{tex.text(claims[0])} is not claimed of all values")
 
 
-def _of_bounds(check: Separation, claims: Claims) -> Iterator[tuple[str, str]]:
-    """The questions, each with the exponents that are put in."""
+def _of_bounds(check: Separation, claims: Claims) -> Iterator[str]:
     own = _own_axes(check)
     check, claims = _renamed(check, own), _put(claims, own)
     asked, name = check.asked, tex.text(check.asked.expr)
@@ -64,12 +63,12 @@ def _of_bounds(check: Separation, claims: Claims) -> Iterator[tuple[str, str]]:
         head = f"; {check.claim}\n; if and only if {told}{given and ', with '}{given}.\n"
         holding, claimed = _put(loads, case), _put([*check.provided, *bounds], case)
         ask = "; Are there values at which no load is above 1, and that does not hold?"
-        yield _question(head + ask, room, holding, [claimed]), given
+        yield _question(head + ask, room, holding, [claimed])
         into = [{s: x.xreplace(case) for s, x in split.items()} for split in splits or [{}]]
         above = [_put(loads, {**case, **split}) for split in into]
         there = " at the best split" if splits else ""
         ask = f"; Are there values at which that holds, and a load is above 1{there}?"
-        yield _question(head + ask, known, claimed, above), given
+        yield _question(head + ask, known, claimed, above)
 
 
 def _of_split(check: BestSplit, claims: Claims) -> Iterator[str]:
@@ -242,9 +241,8 @@ class _Script:
 
 
 def decided(check: Check, claims: Claims, where: str) -> str:
-    """ "for all positive values", with the exponents that were put in, where z3 decides the claims;
-    empty where it is not installed, or cannot. Raises ProofError, beginning with `where`, where it
-    finds values that contradict them."""
+    """`of_all` where z3 decides the claims; empty where it is not installed, or cannot. Raises
+    ProofError, beginning with `where`, where it finds values that contradict them."""
     try:
         text = statement(check, claims)
         answers = verdicts(text)
@@ -252,10 +250,13 @@ def decided(check: Check, claims: Claims, where: str) -> str:
         return ""
     if SAT in answers:
         raise ProofError(f"{where}: does not hold: {counterexample(text)}")
-    if {*answers} != {UNSAT}:
-        return ""
-    cases = [given for _, given in _cases([*claims])] if isinstance(check, Separation) else []
-    return "for all positive values" + (f" with {', '.join(cases)}" if any(cases) else "")
+    return of_all(claims) if {*answers} == {UNSAT} else ""
+
+
+def of_all(claims: Claims) -> str:
+    """All positive values, and what a statement of the claims puts in for exponents."""
+    cases = [given for _, given in _cases(claims) if given]
+    return "for all positive values" + (f" with {', '.join(cases)}" if cases else "")
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.printed import shown
 from derive.notation.symbols import vocabulary
-from derive.solve.derivation import Step, prove
+from derive.solve.derivation import Step, tried
 
 _MATH = re.compile(r"\$`([^`]*)`\$|^```math\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 _TOKEN_END = r"(?![A-Za-z_])"
@@ -25,12 +25,20 @@ _TOKEN_END = r"(?![A-Za-z_])"
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula under a name; a condition has a number, "6.2", and may have a label."""
+    """A formula under a name; a condition has a number, "6.2", and may have a label; `statement` is
+    what z3 decides of it, and `proved` says so, both empty of a definition."""
 
     name: str
     latex: str
     number: str = ""
     label: str = ""
+    statement: str = ""
+    proved: str = ""
+
+    @property
+    def file(self) -> str:
+        """The file of the statement, beside the chapter."""
+        return f"{self.name}.smt2"
 
     @property
     def place(self) -> int:
@@ -45,6 +53,8 @@ class Formula:
 def condition(formula: Formula) -> tuple[str, str]:
     """A condition: anchor, formula and number, and the label that goes before its reading."""
     number = f"**({formula.number})**"
+    if formula.statement:
+        number += f" ([{formula.proved}]({formula.file}))"
     above = f'<a id="{formula.anchor}"></a>\n\n{tex.block(formula.latex)}\n\n{number}'
     return above, f" *{formula.label}.*" if formula.label else ""
 
@@ -68,7 +78,7 @@ def derivation(name: str, steps: Sequence[Step]) -> str:
     lines = []
     for number, step in enumerate(steps, 1):
         try:
-            prove(step)
+            tried(step)
         except DeriveError as error:
             raise type(error)(f"{name}, step {number}: {error}") from None
         lines.append(f"**{number}.** {step.words.strip()}\n\n{tex.block(step.latex)}")

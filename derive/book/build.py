@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from derive import facts
-from derive.book import drawing, files, folders, template
+from derive.book import drawing, files, folders, statements, template
 from derive.book.chapter import Chapter
 from derive.book.figures import Figure
 from derive.book.folders import DRAFT, FIGURES, OUTPUT, TEMPLATE, Folder, Shelf
@@ -32,14 +32,15 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True)
 class Result:
-    """A rendered chapter: its text with spans, its plots by file name, its figures by name with the
-    answers to its questions, the author's words for each, whether each holds, and problems (claims
-    that no longer hold among them)."""
+    """A rendered chapter: its text with spans, its plots and its conditions' statements by file
+    name, its figures by name with the answers to its questions, the author's words for each,
+    whether each holds, and problems (claims that no longer hold among them)."""
 
     folder: Folder
     chapter: Chapter
     rendered: Rendered
     plots: tuple[tuple[str, Drawable], ...]
+    statements: dict[str, str]
     figures: dict[str, Figure]
     words: dict[str, str]
     holding: dict[str, bool]
@@ -67,10 +68,14 @@ def render(folder: Folder, shelf: Shelf) -> Result:
         rendered = parsed(raw.lstrip("\n"), ledger.marks, head)
     except DeriveError as error:
         raise BookError(*ledger.problems, Problem(path, 0, str(error))) from None
-    problems = (*ledger.problems, *_unused(ledger, folder), *_stray(chapter, folder))
+    stated = {c.file: c.statement for c in chapter.conditions.values() if c.statement}
+    stray = (*_stray(chapter, folder), *statements.stray(folder, stated))
+    problems = (*ledger.problems, *_unused(ledger, folder), *stray)
     plots = tuple((f"{p.name}.svg", p.plot) for p in chapter.plots.values())
     figures = {**chapter.numbers, **ledger.asked}
-    return Result(folder, chapter, rendered, plots, figures, ledger.words, ledger.holding, problems)
+    return Result(
+        folder, chapter, rendered, plots, stated, figures, ledger.words, ledger.holding, problems
+    )
 
 
 def _unused(ledger: Ledger, folder: Folder) -> Iterator[Problem]:
@@ -149,7 +154,7 @@ def _read(
 ) -> Result:
     """The result with what the lint says of it."""
     folder, problems = result.folder, list(result.problems)
-    drawn = {name for name, _ in result.plots} | {OUTPUT}
+    drawn = {*dict(result.plots), *result.statements, OUTPUT}
     outputs = {one.path / OUTPUT for one in shelf.folders} - texts.keys()
     unbuilt = {path for path in outputs if not path.exists()}
 
@@ -197,13 +202,13 @@ def build(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, tuple[str, .
 
 
 def _outputs(result: Result) -> dict[Path, bytes]:
-    """The text, and those plots that are not current."""
+    """The text, and those plots and statements that are not current."""
     folder = result.folder.path
     outputs = {folder / OUTPUT: result.rendered.text.encode()}
     for name, plot in result.plots:
         if not is_current(plot, files.read(folder / name)):
             outputs[folder / name] = drawing.draw(plot)
-    return outputs
+    return outputs | statements.decided(result.folder, result.statements)
 
 
 # --- what a build would change
@@ -284,7 +289,7 @@ def _checked(folder: Folder, outcome: Result | BookError) -> Checked:
 
 
 def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
-    """The figures and plots that drifted, and the diff of the text."""
+    """The figures, plots and statements that drifted, and the diff of the text."""
     folder = result.folder
     path = folder.named(OUTPUT)
     changes: list[Problem] = []
@@ -305,7 +310,7 @@ def _compared(result: Result) -> tuple[tuple[Problem, ...], str]:
         drawn = files.read(folder.path / name)
         if not is_current(plot, drawn):
             changes.append(Problem(folder.named(name), 0, _why(drawn, plot.digest)))
-    return tuple(changes), changed
+    return (*changes, *statements.drifts(folder, result.statements)), changed
 
 
 def _why(drawn: bytes | None, digest: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,11 +21,22 @@ from derive.book.lint import NOTHING, typed_numbers
 from derive.book.marks import checked
 from derive.book.plots import Bars, Drawable, Plot
 from derive.book.tables import Cell, NumberCell, Table
-from derive.notation.errors import DeriveError, guarded, lookup, quoted, unknown, written
+from derive.notation.errors import (
+    DeriveError,
+    NotClosedForm,
+    guarded,
+    lookup,
+    quoted,
+    unknown,
+    written,
+)
 from derive.notation.printed import Rounding, integer
 from derive.notation.quantity import Quantity
 from derive.notation.tex import latex_of
+from derive.solve import smt
 from derive.solve.derivation import Step
+from derive.solve.optimum import Optimum
+from derive.solve.threshold import Threshold
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 PACKAGE = "derive_chapter_"  # the modules of a chapter, by its number
@@ -188,9 +200,15 @@ class Chapter:
             self.require(name, holds=statement, because=because)
 
     def condition(self, name: str, relation: object, label: str | None = None) -> None:
-        """A condition, numbered in order of declaration: a threshold, a relation or several."""
+        """A condition, numbered in order of declaration: a threshold, a relation or several. That a
+        threshold or an optimum is right is stated in `<name>.smt2`, which z3 decides."""
         number = f"{int(self.number)}.{len(self.conditions) + 1}"
-        formula = Formula(name, latex_of(relation), number, checked(label or ""))
+        stated = ("", "")
+        if isinstance(relation, (Threshold, Optimum)):
+            claims = relation.relations
+            with suppress(NotClosedForm):  # what no solver can be asked is no less a condition
+                stated = (smt.statement(relation.check, claims), f"proved {smt.of_all(claims)}")
+        formula = Formula(name, latex_of(relation), number, checked(label or ""), *stated)
         self._add(self.conditions, "condition", name, formula)
 
     def formula(self, name: str, expr: object) -> None:

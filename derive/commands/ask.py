@@ -30,6 +30,7 @@ from derive.solve.links import suited
 from derive.solve.numerical import numerical
 from derive.solve.optimum import Optimum, optimum
 from derive.solve.question import STATE, axes_held, question
+from derive.solve.smt import statement
 from derive.solve.threshold import Threshold, threshold
 from derive.solve.times import TIMED, layer_time
 from derive.solve.values import Giver, whole
@@ -55,6 +56,8 @@ class Asked:
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
     asked = _read(options)
+    if options.smt:
+        return _statement(asked, options)
     if asked.expr.free_symbols <= TIMED:
         data, lines = _timed(asked, options)
     elif options.feasible is not None:
@@ -127,6 +130,18 @@ def number(options: Namespace) -> Quantity:
     except NotClosedForm as error:
         return _numerically(asked, error).quantity
     return general.on(*asked.givers, **asked.values).quantity
+
+
+def _statement(asked: Asked, options: Namespace) -> tuple[dict[str, Any], str]:
+    """What the closed form claims, for a solver to read."""
+    for other in ("feasible", "steps"):
+        if getattr(options, other):
+            raise DeriveError(f"--smt prints a statement alone; leave --{other} out")
+    closed = _optimum(asked) if options.best else _general(asked)
+    here = closed.suited(*asked.givers, **asked.values)
+    text = statement(here.check, here.relations)
+    data = {"strategy": asked.subject.name, "question": tex.text(asked.expr)}
+    return data | {"closed_form": str(here), "smt": text}, text.rstrip("\n")
 
 
 # The three answers.
@@ -365,6 +380,7 @@ def _data(
                 "claim": step.text,
                 "latex": step.latex if asked.latex else None,
                 "proved": prove(step),
+                "proof": step.certainty,
             }
             for step in steps
         ],
@@ -431,7 +447,7 @@ def derivation_lines(derivation: Sequence[Step]) -> list[str]:
     """The steps, numbered, each with its claim and how it was proved."""
     lines = []
     for place, step in enumerate(derivation, 1):
-        lines += [f"{place:>3}. {step.words}", f"       {step.text}   [proved {prove(step)}]"]
+        lines += [f"{place:>3}. {step.words}", f"       {step.text}   [{step.certainty}]"]
     return lines
 
 

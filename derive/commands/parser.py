@@ -224,6 +224,8 @@ def _ask(ask: ArgumentParser) -> None:
     told = "axes do not wrap around"
     ask.add_argument("--no-wrap", dest="wrap", action="store_const", const=False, help=told)
     ask.add_argument("--steps", action="store_true", help="show the derivation")
+    told = "the closed form as SMT-LIB 2 text: questions that z3 -in answers with unsat"
+    ask.add_argument("--smt", action="store_true", help=told)
     what = ask.add_mutually_exclusive_group()
     what.add_argument("--best", action="store_true", help="the optimum of a mesh axis")
     told = f"what survives rounding: {', '.join(SPLITS[:-1])} or {SPLITS[-1]}"

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import derive
 from derive.book.folders import DRAFT, OUTPUT
+from derive.book.statements import ENDING
 from derive.commands import output
 from derive.facts import shipped
 from derive.notation.errors import DeriveError, written
@@ -111,7 +112,7 @@ def _snapshot(place: Path, picked: Callable[[], Iterable[str]]) -> Snapshot:
 def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            built = entry.name == OUTPUT or entry.name.endswith(".svg")
+            built = entry.name == OUTPUT or entry.name.endswith((".svg", ENDING))
             if not built and not entry.name.startswith((f"{DRAFT}.", ".")):
                 with suppress(OSError):
                     if entry.is_file():

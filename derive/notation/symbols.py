@@ -103,6 +103,12 @@ def mesh_axis(name: str) -> sp.Symbol:
     return known.symbol
 
 
+def is_degree(letter: sp.Symbol) -> bool:
+    """Whether a symbol is a number of devices of a mesh, which is at least 1."""
+    entry = _vocabulary.get(letter.name)
+    return entry is not None and entry.role in ("mesh", "axis")
+
+
 def _book() -> list[str]:
     """The names of the book's symbols: what a message offers does not hang on a user's own axes."""
     return [name for name, entry in _vocabulary.items() if entry.role != "axis"]

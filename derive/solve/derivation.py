@@ -21,17 +21,9 @@ from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.solve.powers import Balance
-from derive.solve.proof import (
-    ALPHA,
-    AtSplit,
-    BestSplit,
-    Check,
-    MeshProduct,
-    Same,
-    Separation,
-    Times,
-)
+from derive.solve.proof import ALPHA, AT_POINTS, AtSplit, BestSplit, Check, MeshProduct, Same, Times
 from derive.solve.question import Fixed, Subject
+from derive.solve.smt import decided
 from derive.solve.threshold import Threshold, in_alpha, threshold
 
 TIMES: Mapping[str, sp.Symbol] = {
@@ -83,8 +75,16 @@ class Step:
         return replace(self, claim=claim)
 
     def proof(self) -> str:
-        """How the claim was proved; raises ProofError, naming what is derived and the step."""
+        """How the claim was proved without a solver; raises ProofError, naming what is derived and
+        the step."""
         return self.check.proved(self.claims, f"{self.name}, {self.kind}")
+
+    @property
+    def certainty(self) -> str:
+        """In words how the claim is known: "proved for all positive values" or "symbolically",
+        "checked at points"; raises as `prove` does."""
+        how = prove(self)
+        return f"checked {how}" if how == AT_POINTS else f"proved {how}"
 
     def __str__(self) -> str:
         return f"{self.words}:\n    {self.text}"
@@ -102,31 +102,42 @@ class ProvedSteps(tuple[Step, ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "\n".join(f"{place}. {step}" for place, step in enumerate(self, 1))
+        return "\n".join(f"{n}. {step}   [{step.certainty}]" for n, step in enumerate(self, 1))
 
     def _repr_markdown_(self) -> str:
-        parts = (f"{n}. {s.words}:\n\n   $$\n   {s.latex}\n   $$\n" for n, s in enumerate(self, 1))
+        parts = (
+            f"{n}. {s.words} ({s.certainty}):\n\n   $$\n   {s.latex}\n   $$\n"
+            for n, s in enumerate(self, 1)
+        )
         return "\n".join(parts)
 
 
 @lru_cache(maxsize=512)
-def prove(step: Step) -> str:
-    """How the claim of a step was proved: "symbolically", "at points", "on both sides", or, for the
-    load of a limit, "by the step model".
-
-    Raises ProofError naming what is derived, the step and, where it can, a point at which the claim
-    fails.
-    """
+def tried(step: Step) -> str:
+    """How the claim of a step was proved without a solver: "symbolically", "at points", or, for the
+    load of a limit, "by the step model". Raises as `prove` does."""
     if not isinstance(step, Step):
         raise DeriveError(f"expected a step of a derivation, found {quoted(step)}")
     return step.proof()
 
 
+@lru_cache(maxsize=512)
+def prove(step: Step) -> str:
+    """How the claim of a step was proved: "symbolically", "for all positive values" where z3 is
+    installed and decides it, else "at points", or, for the load of a limit, "by the step model".
+
+    Raises ProofError naming what is derived, the step and, where it can, a point at which the claim
+    fails.
+    """
+    how = tried(step)
+    return decided(step.check, step.claims, step.name) or how if how == AT_POINTS else how
+
+
 def proved_steps(steps: Iterable[Step]) -> ProvedSteps:
-    """The steps, each proved; raises ProofError where one does not hold (a bug, never input)."""
+    """The steps, each tried; raises ProofError where one does not hold (a bug, never input)."""
     every = ProvedSteps(steps)
     for step in every:
-        prove(step)
+        tried(step)
     return every
 
 
@@ -238,9 +249,8 @@ def _load_at_split(given: Threshold, split: Balance) -> sp.Expr:
 
 
 def _threshold_step(given: Threshold) -> Step:
-    need, what = given.requirement, given.question
+    need = given.requirement
     words = f"{_sentence(need.claim)} if and only if"
-    check = Separation(need.loads, what, given.state.given, given.state.free)
     if need.definitions:
         (load,) = given.state.loads
         reached = sp.simplify(load.total.xreplace({given.symbol: given.closed_form}))
@@ -251,7 +261,7 @@ def _threshold_step(given: Threshold) -> Step:
         side = " and ".join(map(tex.text, given.provided))
         words = f"Provided {side}, {words[0].lower()}{words[1:]}"
     first, *rest = given.relations
-    return Step("threshold", words, first, check, need.name, also=tuple(rest))
+    return Step("threshold", words, first, given.check, need.name, also=tuple(rest))
 
 
 def _binding_passes(given: Threshold, strategy: Strategy) -> list[TimedPass]:

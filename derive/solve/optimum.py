@@ -16,6 +16,7 @@ from derive.notation.quantity import evaluated
 from derive.solve.answer import Answer, Bound, Bounded, Side
 from derive.solve.links import link_notes
 from derive.solve.powers import Balance, at_best_split
+from derive.solve.proof import ALPHA, BestSplit
 from derive.solve.question import (
     Fixed,
     Question,
@@ -50,6 +51,12 @@ class Optimum(Bounded):
     @property
     def at(self) -> sp.Expr:
         return self.closed_form
+
+    @property
+    def check(self) -> BestSplit:
+        """What is claimed of it."""
+        loads = tuple(load.xreplace(dict(ALPHA)) for load in self.split.loads)
+        return BestSplit(self.split.symbol, loads, self.split.summed)
 
     @property
     def passes(self) -> tuple[str, ...]:

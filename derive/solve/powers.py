@@ -17,27 +17,29 @@ from functools import lru_cache
 import sympy as sp
 
 from derive.cost.load import Given, Load, Requirement
+from derive.notation import symbols as v
 from derive.notation.errors import NotClosedForm
 from derive.notation.text import text
 from derive.solve.question import Question, mesh_in_terms_of_chips
 
 
-def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr]:
-    """`expr` as {power: coefficient} in `symbol`; raises NotClosedForm where it is no such sum."""
+def coefficients(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Expr, sp.Expr]:
+    """`expr` as {power: coefficient} in `symbol`, powers with symbols of a clear sign, as in 1/M_X,
+    only where there is one; raises NotClosedForm where it is no such sum."""
     # Shares (n-1)/n of the exact collectives hold the symbol inside a factor: multiplied out.
     terms = _read(expr, symbol) or _read(sp.expand(expr), symbol)
-    if terms is None:
+    if terms is None or (len(terms) > 1 and not all(p.is_Rational for p in terms)):
         raise NotClosedForm(f"{text(expr)} is no sum of powers of {text(symbol)}")
     # Common factors are taken out of a sum, so that its roots are roots of each factor.
     return {p: sp.factor_terms(c) if c.is_Add else c for p, c in terms.items() if c != 0}
 
 
-def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr] | None:
-    terms: dict[sp.Rational, sp.Expr] = {}
+def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Expr, sp.Expr] | None:
+    terms: dict[sp.Expr, sp.Expr] = {}
     for term in sp.Add.make_args(expr):
         coefficient, rest = term.as_independent(symbol, as_Add=False)
         base, power = rest.as_base_exp() if rest != 1 else (symbol, sp.S.Zero)
-        if base != symbol or not isinstance(power, sp.Rational):
+        if base != symbol or power.has(symbol) or power.is_negative is None:
             return None
         terms[power] = terms.get(power, sp.S.Zero) + coefficient
     return terms
@@ -47,11 +49,13 @@ def _read(expr: sp.Expr, symbol: sp.Symbol) -> dict[sp.Rational, sp.Expr] | None
 class Range:
     """Where a symbol satisfies a condition: at least `low`, at most `high`, as far as they are set,
     provided that each relation of `provided` holds: that something is at most 1, or less than 1
-    where room has to be left for a term that no value of the symbol takes away."""
+    where room has to be left for a term that no value of the symbol takes away. A bound that is not
+    positive says nothing. `unclear` is a coefficient that was taken to be positive."""
 
     low: sp.Expr | None = None
     high: sp.Expr | None = None
     provided: tuple[sp.Rel, ...] = ()
+    unclear: sp.Expr | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -63,7 +67,7 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         return Range(provided=(sp.Le(constant, 1, evaluate=False),))
     room = 1 - constant
     provided: tuple[sp.Rel, ...] = ()
-    if constant != 0 and not constant.could_extract_minus_sign():
+    if constant != 0 and not _nonnegative(-constant):
         provided = (sp.Lt(constant, 1, evaluate=False),)
     if len(terms) == 1:
         ((power, coefficient),) = terms.items()
@@ -71,9 +75,10 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         bound = bound ** (1 / power)
         if coefficient.is_negative:  # the term takes from the load, and may take all above 1
             return Range(low=bound) if power > 0 else Range(high=bound)
+        unclear = coefficient if provided and not _nonnegative(coefficient) else None
         if power > 0:
-            return Range(high=bound, provided=provided)
-        return Range(low=bound, provided=provided)
+            return Range(high=bound, provided=provided, unclear=unclear)
+        return Range(low=bound, provided=provided, unclear=unclear)
     if len(terms) == 2 and sum(terms) == 0:
         power = max(terms)
         a, b = terms[power], terms[-power]
@@ -83,6 +88,14 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
         return Range(low ** (1 / power), high ** (1 / power), (*provided, apart))
     powers = ", ".join(map(str, sorted(terms)))
     raise NotClosedForm(f"powers {powers} of {symbol} together have no readable closed form")
+
+
+def _nonnegative(expr: sp.Expr) -> bool:
+    """Whether that is clear, the degrees of a mesh being at least 1."""
+    if expr.is_nonnegative is not None:
+        return bool(expr.is_nonnegative)
+    above_one = {s: s + 1 for s in expr.free_symbols if v.is_degree(s)}
+    return bool(sp.factor(expr.xreplace(above_one)).is_nonnegative)
 
 
 def _one_fraction(bound: sp.Expr) -> sp.Expr:
@@ -176,10 +189,10 @@ def at_best_split(
 
 
 def _best_of_pairs(alone: list[Load], symbol: sp.Symbol) -> tuple[list[Load], list[Balance]]:
-    powers: list[tuple[Load, sp.Rational, sp.Expr]] = []
+    powers: list[tuple[Load, sp.Expr, sp.Expr]] = []
     for load in alone:
         terms = coefficients(load.total, symbol)
-        if len(terms) != 1:
+        if len(terms) != 1 or not all(power.is_Rational for power in terms):
             told = f"the best {symbol} has no readable closed form"
             raise NotClosedForm(f"{told}: {text(load.total)} is not a single power of it")
         powers += [(load, power, coefficient) for power, coefficient in terms.items()]

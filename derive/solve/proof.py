@@ -23,10 +23,12 @@ from derive.notation import tex
 from derive.notation.errors import ProofError
 from derive.solve.evaluate import computed
 from derive.solve.numerical import least
+from derive.solve.powers import Balance
 from derive.solve.question import Question, at_value
 
 SEED = 20_240_229
 POINTS = 12
+AT_POINTS = "at points"
 DIGITS = 50
 SPLITS = (1e-6, 1e6)  # where the best value of a free axis is looked for
 MARGINS = (sp.Rational(1, 1000), sp.Rational(1, 3))
@@ -157,7 +159,7 @@ def proved_equal(left: sp.Expr, right: sp.Expr, where: str) -> str:
     if _identical(left, right):
         return "symbolically"
     _equal_at(points, left, right, where)
-    return "at points"
+    return AT_POINTS
 
 
 def _equal_at(points: Iterable[Numbers], left: sp.Expr, right: sp.Expr, where: str) -> None:
@@ -189,7 +191,8 @@ def _digits(value: sp.Expr) -> sp.Expr:
 @dataclass(frozen=True)
 class Separation:
     """The claimed bounds separate where no load exceeds one, for some value of the free axis, from
-    where one does; the mesh axes `given` follow from the chips.
+    where one does, where the side conditions `provided` hold; the mesh axes `given` follow from the
+    chips. `splits` are values of the free axis, one of which serves, and `known` holds anyway.
 
     At each point where all the bounds are met with a margin, the loads must hold for some split;
     where one bound is missed by a margin, for none. Without a split, the largest is one at a bound.
@@ -199,6 +202,10 @@ class Separation:
     asked: Question
     given: Given = ()
     free: sp.Symbol | None = None
+    splits: tuple[Balance, ...] = ()
+    provided: tuple[sp.Rel, ...] = ()
+    known: tuple[sp.Rel, ...] = ()
+    claim: str = ""
 
     def proved(self, claims: Claims, where: str) -> str:
         asked = self.asked.expr
@@ -210,12 +217,7 @@ class Separation:
         symbols -= {self.asked.main, self.free, *(s for s, _ in self.given)}
         inside = 0
         for point in random_points(symbols | self.asked.symbols - {self.asked.main}, 4 * POINTS):
-            point |= {s: point[s] * n for s, n in SCALES.items() if s in point}
-            degrees = [x for s, x in point.items() if v.meaning(s).role in ("mesh", "axis")]
-            if v.n_node in point and len(degrees) > 1:  # the innermost group lies inside a node
-                point[v.n_node] = max(degrees)
-            if {v.C, v.W} <= point.keys():
-                point[v.alpha] = point[v.C] / point[v.W]
+            point = _likely(point)
             values = [_digits(computed(claim.rhs, point)) for claim in claims]
             if not all(value.is_real and value > 0 for value in values):
                 continue
@@ -231,7 +233,24 @@ class Separation:
                 break
         if inside == 0:
             raise ProofError(f"{where}: no point tried lies inside the bounds of {asked}")
-        return "on both sides"
+        return AT_POINTS
+
+
+def _likely(point: Numbers) -> Numbers:
+    """A point as values of its symbols can be: shares below 1, the innermost group in a node."""
+    point = point | {s: point[s] * n for s, n in SCALES.items() if s in point}
+    degrees = [x for s, x in point.items() if v.is_degree(s)]
+    if v.n_node in point and len(degrees) > 1:
+        point[v.n_node] = max(degrees)
+    if {v.C, v.W} <= point.keys():
+        point[v.alpha] = point[v.C] / point[v.W]
+    return point
+
+
+def can_be_negative(expr: sp.Expr, mesh: Iterable[sp.Symbol]) -> bool:
+    """Whether an expression is negative at one of the random points, also of a mesh."""
+    points = random_points(expr.free_symbols.union(mesh))
+    return any(computed(expr, _likely(at)) < 0 for at in points)
 
 
 def _check_sides(

@@ -12,6 +12,7 @@ from derive.cost.assumptions import DEFAULT, Assumptions
 from derive.cost.limits import Limit
 from derive.cost.load import CAPACITY, Load, Requirement
 from derive.cost.network import TORUS_AXES
+from derive.cost.strategies import Strategy
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import DeriveError, NotClosedForm, ProofError, guarded, quoted, unknown
@@ -21,7 +22,7 @@ from derive.notation.units import one
 from derive.solve.answer import Answer, Bound, Bounded, Side, holds, strictest
 from derive.solve.links import link_notes, other_networks
 from derive.solve.powers import Balance, Held, held, solved, turned
-from derive.solve.proof import Separation
+from derive.solve.proof import Separation, can_be_negative
 from derive.solve.question import (
     Fixed,
     Question,
@@ -70,6 +71,20 @@ class Threshold(Bounded):
     @property
     def exact(self) -> bool:
         return self.assumptions.exact
+
+    @property
+    def check(self) -> Separation:
+        """What the bounds claim, with what is known of degrees, nodes and shares."""
+        need, state = self.requirement, self.state
+        symbols = {s for load in need.loads for s in load.total.free_symbols} | {self.symbol, v.N}
+        degrees = [s for s in symbols if v.is_degree(s)] if self.exact or need.definitions else []
+        ordered = sorted([*degrees, v.n_node, v.n_near], key=v.rank)
+        known = [sp.Ge(s, 1, evaluate=False) for s in ordered] + [v.epsilon < 1]
+        if isinstance(self.subject, Strategy):  # a mesh on two levels, its last axis in a node
+            inside = [v.n_node >= v.find(axis) for axis in self.subject.nested[1:][-1:]]
+            known += [need.chips >= v.n_node, *inside]
+        more = (self.splits, self.provided, tuple(known), need.claim)
+        return Separation(need.loads, self.question, state.given, state.free, *more)
 
     @property
     def described(self) -> dict[str, str]:
@@ -124,9 +139,10 @@ class Threshold(Bounded):
             every.append(Side(number, bound.passes, bound.where))
         finite = [side for side in every if side.quantity.value.is_finite]
         # Beside a bound that says something, one that says nothing is left out.
-        telling = [side for side in finite if side.direction == "<=" or side.quantity.value > 0]
+        telling = [side for side in finite if side.quantity.value > 0]
         said = (note for x in telling or every for note in self._notes(x.quantity, full))
-        sides, told = telling or finite, [*notes, *dict.fromkeys(said)]
+        sides = telling or [side for side in finite if side.direction == ">="]
+        told = [*notes, *dict.fromkeys(said)]
         if failed:
             over = "is not below" if isinstance(failed[0], sp.StrictLessThan) else "is above"
             told.append(f"no {asked} is enough: {tex.text(failed[0].lhs)} alone {over} 1")
@@ -221,7 +237,7 @@ class Threshold(Bounded):
         elif low and 0 < value < 1 and symbol == v.n_mb:
             yield "with these values one micro-batch is enough"
         elif value <= 0:
-            yield f"with these values {'any' if low else 'no'} {symbol} will do"
+            yield f"with these values any {symbol} will do"
         elif symbol in (v.N, *self.requirement.mesh) and (value <= 1 if low else value < 1):
             yield f"{'any' if low else 'no'} {symbol} will do: a mesh has at least 1"
         elif low and symbol in TORUS_AXES.values() and v.M_axes in full.values:
@@ -281,6 +297,8 @@ def _bounded_by(
     for load, total in zip(state.loads, totals, strict=True):
         try:
             range_ = solved(total, TRIAL)
+            if range_.unclear is not None and can_be_negative(range_.unclear, need.mesh):
+                raise NotClosedForm("the direction of the bound is that of a sign")
         except NotClosedForm:
             asked = tex.text(what.expr)
             name = f"{need.name}: {asked}" if need.definitions else asked

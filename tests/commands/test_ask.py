@@ -12,6 +12,7 @@ import sympy as sp
 
 from derive.notation import symbols as v
 from derive.notation.read import expression
+from derive.solve.smt import verdicts
 
 # By hand: v5p has 459 TFLOP/s and 180 GB/s per axis; LLaMA-3-70B is 28,672 wide with 80 layers.
 C, W, F, L = 459e12, 180e9, 28672, 80
@@ -326,3 +327,18 @@ def test_the_value_is_of_the_bound_that_says_something(answer: Any) -> None:
     data = answer("ask", "fsdp_tensor", "B/X", "--chip", "h100", *mesh)
     assert data["value"] == pytest.approx(989.4e12 / 50e9, rel=1e-3)
     assert [bound["value"] is None for bound in data["bounds"]] == [False, True]
+
+
+def test_the_statement_is_printed_for_a_solver(run: Any, answer: Any) -> None:
+    for typed in (("fsdp_tensor", "B/N"), ("fsdp_tensor", "X", "--best"), ("context_ring", "T_r")):
+        code, out, err = run("ask", *typed, "--smt")
+        assert (code, err) == (0, "")
+        assert {*verdicts(out + "\n")} == {"unsat"}
+        assert answer("ask", *typed, "--smt")["smt"] == out
+    for typed, told in (
+        (("B", "--exact"), "no readable closed form"),
+        (("X", "--feasible", "divisors"), "leave --feasible out"),
+        (("B/N", "--steps"), "leave --steps out"),
+    ):
+        code, out, err = run("ask", "fsdp_tensor", *typed, "--smt")
+        assert (code, out, err.count("\n")) == (2, "", 1) and told in err

@@ -105,7 +105,7 @@ def test_the_command_tells_what_the_threshold_is(
     assert told["relation"] == found.direction
     assert told["latex"] == found.latex
     assert told["assumptions"] == found.described
-    assert told["steps"][-1]["proved"] == "on both sides"
+    assert told["steps"][-1]["proved"] == "for all positive values"
     assert told["claim"] == of.claim
 
 

@@ -80,12 +80,12 @@ def test_other_powers_have_no_readable_form(load: sp.Expr) -> None:
 def test_coefficients_make_up_the_sum() -> None:
     for expr in (
         A * (SYMBOL - 1) / SYMBOL, (SYMBOL - 1) * (B - SYMBOL) / A, A + B * SYMBOL - A,
-        sp.sqrt(SYMBOL) * A + C / SYMBOL**2,
+        sp.sqrt(SYMBOL) * A + C / SYMBOL**2, B * SYMBOL**A, B * SYMBOL ** (1 / A),
     ):  # fmt: skip
         terms = coefficients(expr, SYMBOL)
         assert sp.expand(sum(c * SYMBOL**p for p, c in terms.items()) - expr) == 0
         assert not any(c == 0 or c.has(SYMBOL) for c in terms.values())
-    for expr in (1 / (SYMBOL + 1), sp.floor(SYMBOL), SYMBOL**A):
+    for expr in (1 / (SYMBOL + 1), sp.floor(SYMBOL), SYMBOL ** (A - 1), SYMBOL**A + 1 / SYMBOL):
         with pytest.raises(NotClosedForm, match="no sum of powers"):
             coefficients(expr, SYMBOL)
 

@@ -33,7 +33,7 @@ from derive.notation.errors import DeriveError
 
 ARGUMENTS = "survivors.toml"
 NOTICING = ("claim", "given", "require", "condition", "derivation", "error")
-SECONDS = 60  # that a judgement may compute
+SECONDS = 20  # that a judgement may compute
 STEP = 25  # changes from one line of progress to the next
 PYTEST = ("-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider")
 Row: TypeAlias = dict[str, Any]

@@ -19,7 +19,7 @@ TEXTBOOK, SMALL = PLANS["70b-64-8k", 5], PLANS["8b-8-8k", 2]
 # The load of the limit is the ratio over the share epsilon that it may have.
 RATIO = tensor_share.load(assume(NOTEBOOK, form="exact")) * v.epsilon
 COEFFICIENT = RATIO / (v.tp - 1)
-communication = STEP.term("t_tp").expr.xreplace({v.L_r: sp.S.Zero}) / v.L_p
+communication = STEP.term("t_tp").expr / v.L_p
 computation = v.f_L * STEP.term("t_1").expr
 BF16 = {v.e: NOTEBOOK.constants[v.e]}
 

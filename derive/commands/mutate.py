@@ -2,7 +2,8 @@
 claim, given, requirement, condition, derivation or error notices is named.
 
 survivors.toml, beside the chapters, says why something may survive: [[argued]] tables, each with a
-`reason` and `survivors` by name. Where `tests` notice them, a name may end at a file or a place.
+`reason` and `survivors` by name, which may end at the place, or at the file where `tests` notice
+them.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ def _argued(path: Path) -> dict[str, Row]:
         told = "expected [[argued]] tables with reason and survivors"
         raise DeriveError(f"{path.name}: {told}, found {type(error).__name__}: {error}") from None
     for name in argued:
-        if " -> " not in name and not argued[name].get("tests"):
-            raise DeriveError(f"{path.name}: {name}: expected one change, or tests that notice it")
+        if ": " not in name and not argued[name].get("tests"):
+            told = "expected a place in a file, or tests that notice all of it"
+            raise DeriveError(f"{path.name}: {name}: {told}")
     return argued
 
 

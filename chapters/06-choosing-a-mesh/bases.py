@@ -23,6 +23,7 @@ from .common import (
     n,
     on,
     pod,
+    pods,
     power,
     tensor_on,
     tpu8t,
@@ -73,7 +74,7 @@ chapter.table(
     [
         overlap_row("one v5p pod", v5p, per_pod_chip),
         overlap_row("one Ironwood pod", ironwood, iron_share),
-        overlap_row("four v5p pods", v5p, batch / pod / 4),
+        overlap_row("four v5p pods", v5p, batch / pod / pods),
     ],
     align="lrrrll",
 )

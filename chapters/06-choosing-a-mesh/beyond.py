@@ -30,6 +30,7 @@ from .common import (
     n,
     on,
     pod,
+    pods,
     tensor_on,
     v5p,
     v5p_slip,
@@ -54,7 +55,7 @@ for name, of in BOTH_CHIPS:
 chapter.claim("pp-alpha-ratio", intensity(ironwood) / intensity(v5p), "times")
 hop_fits = on(pipeline, Z, ironwood, llama).value > llama.layers
 tighter = mixed_iron.value > mixed.value and tensor_on(ironwood).value < limit.value
-one_send = [m.array_bytes for m in PP[0].moves] == [e * B * D]
+one_send = [m.array_bytes for m in PP[0].moves] == [e * B * D] and sends.subs(Z, 2) == volume(PP[0])
 chapter.holds(
     ("pp-moves-per-layer", one_send, "one send of BD"),
     ("pp-within-layers", hop_fits, "as many stages as layers are still covered"),
@@ -76,7 +77,6 @@ chapter.given("dcn-bandwidth-ironwood", ironwood.bindings()[W_dcn], cite="D-gce"
 over_dcn = chapter.shown("dcn-tokens-v5p", on(cross_pod, B / S, v5p))
 chapter.claim("dcn-rounded", on(cross_pod, B / S, v5p_slip), cite="SB5-later")
 iron_dcn = chapter.claim("dcn-tokens-ironwood", on(cross_pod, B / S, ironwood))
-pods = chapter.given("pods", number(4, units.slice_, "S"), cite="SB5")
 chapter.shown("dcn-exact", on(cross_pod, B / S, v5p, form="exact", S=pods))
 
 # Four pods, one batch.

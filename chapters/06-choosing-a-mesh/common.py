@@ -66,6 +66,7 @@ more_parameters = chapter.given("params-70b-70.5b", number("70.5e9", units.param
 chapter.shown("params-exact", llama.parameters)
 mfu = chapter.given("mfu-40", number("0.4", one, "u", status="assumed"), cite="SB6")
 pod = chapter.given("pod-v5p", v5p.quantity("pod_chips"), cite="D-v5p")
+pods = chapter.given("pods", number(4, units.slice_, "S"), cite="SB5")
 iron_pod = chapter.given("pod-ironwood", ironwood.quantity("pod_chips"), cite="D-7x")
 chapter.given("f-llama3", llama.bindings()[F], cite="R-maxtext")
 TORUS = {"M_X": number(2, units.axis, "M_X"), "M_Y": number(1, units.axis, "M_Y")}

@@ -19,13 +19,15 @@ from .tensor import eight
 POINTS = np.geomspace(10, 10_000, 61)
 
 
-def curve(chosen: Strategy, asked: sp.Expr, of: Chip, axes: int = 2) -> np.ndarray:
+def curve(
+    chosen: Strategy, asked: sp.Expr, of: Chip, axes: int = 2, tokens: np.ndarray = POINTS
+) -> np.ndarray:
     """T_math / T_comms at each number of tokens per chip: one chip, with B its tokens."""
     known = {**of.bindings(), **llama.bindings(), N: 1, X: 1, Y: eight, M_X: axes, M_Y: 1}
     what = question(asked)
     loads = [load.total for load in held(requirement(chosen, what), what).loads]
     given = [{s: known[s] for s in load.free_symbols - {B}} for load in loads]
-    values = [evaluate(load, {B: POINTS}, g) for load, g in zip(loads, given, strict=True)]
+    values = [evaluate(load, {B: tokens}, g) for load, g in zip(loads, given, strict=True)]
     return 1 / np.max(values, axis=0)
 
 
@@ -47,3 +49,13 @@ for name, of in BOTH_CHIPS:
     )
     alt = f"Computation time over communication time against tokens per chip on {title}"
     chapter.plot(f"ratio-{name}", plot, alt=alt)
+
+MEETINGS = [
+    curve(chosen, asked, of, axes, np.array([float(bound.value)]))
+    for _, of in BOTH_CHIPS
+    for chosen, asked, axes, bound in (
+        (fsdp, B / X, 3, on(fsdp, B / X, of, M_X=3)),
+        (fsdp_tensor, B / N, 2, mixed_on(of)),
+    )
+]
+chapter.holds(("curves-meet", bool(np.allclose(MEETINGS, 1)), "one at the two thresholds"))

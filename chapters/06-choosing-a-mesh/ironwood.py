@@ -75,10 +75,10 @@ for name, chips in zip(("ironwood-cubes", "ironwood-cubes-16m"), largest_slices,
 chapter.shown("ironwood-cubes-count", largest_slices[0] / CUBE, decimals(0), unit="")
 chapter.shown("ironwood-rounded-days", days(mesh, ironwood), decimals(1))
 three_ways = chapter.shown("ironwood-exact-mesh", slices_at(3, "exact")[0][1])
-chapter.shown("ironwood-exact-x", three_ways / 3, unit="")
+chapter.claim("ironwood-exact-x", three_ways / 3)
 # The exact tensor limit beside the large-n gather of the weights.
 weights_alone = on(fsdp, X, ironwood, B=batch, M_X=CASE["M_X"])
-chapter.shown("ironwood-mixed-forms", multiple_below(weights_alone * 3, 3), unit="chips")
+chapter.claim("ironwood-mixed-forms", multiple_below(weights_alone * 3, 3))
 exact_holds = 3 in splits_of(chips=three_ways, of=ironwood).degrees(Y)
 why = "the whole mesh, with exact collectives on both axes"
 chapter.holds(("ironwood-exact-holds", exact_holds, why))

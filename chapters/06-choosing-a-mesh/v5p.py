@@ -59,7 +59,8 @@ stored = {
     e: number(BYTES["bf16"], byte, "e", status="assumed"),
     A: chapter.given("saved-activations", number(2, one, "A", status="assumed")),
 }
-four_saved = {**stored, A: number(4, one, "A", status="assumed")}
+four = number(4, one, "A", status="assumed")
+four_saved = {**stored, A: chapter.given("saved-activations-more", four)}
 state = evaluated(fsdp.state, stored, byte / units.chip, "state")
 saved, more_saved = (
     evaluated(saved_activations, values, byte / units.chip, "activations")

@@ -63,10 +63,11 @@ for name in CORRECTIONS:
 
 least = FOUND["70b-64-8k"].task.values[v.A_kept]
 widest = max(asked(*CASES["70b-64-8k"], step_assumptions("notebook+wide_grid")).space.micro_batch)
+pieces = asked(*CASES["70b-64-8k"], step_assumptions("notebook+zigzag")).counts.pieces
 NUMBERS: dict[str, tuple[str, Part]] = {
     "largest_stage": ("P/(t p)", math(v.P / (v.tp * v.pp))),
     "saved_tensors": (str(least.value), n(least)),
-    "zigzag": ("2c", math(2 * v.cp)),
+    "zigzag": ("2c", math(pieces * v.cp)),
     "wide_grid": (str(widest), whole(widest, "largest micro-batch")),
 }
 

@@ -10,6 +10,7 @@ from derive.notation import units
 from derive.notation.units import byte, one
 
 from .common import FOUND, chapter, share
+from .kinds import EXCHANGES
 from .searches import PLANS
 
 FEW, MANY, LARGE = (FOUND[k] for k in ("70b-64-8k", "70b-1024-8k-4m", "70b-1024-8k-16m"))
@@ -64,7 +65,7 @@ chapter.claim("paper-steps", derived(4), "exact")
 # A mixture of experts: 256 experts, 8 of them for a token.
 experts = chapter.given("moe-256-8", number(256, units.label("expert"), "E"))
 chosen = chapter.given("moe-chosen", number(8, units.label("expert"), "k"))
-chapter.claim("a2a-count", derived(2 * 2), "exact")
+chapter.claim("a2a-count", derived(len(EXCHANGES)), "exact")
 element_bytes = number(NOTEBOOK.constants[v.e], byte / units.element, "e", status="assumed")
 chapter.claim("a2a-bytes", element_bytes, "exact")
 chapter.given("imbalance-factor", number("1.1", one, "low", status="assumed"))

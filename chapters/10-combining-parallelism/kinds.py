@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import sympy as sp
 
-from derive import Quantity, number
+from derive import Quantity, expert_parallel, number
 from derive.book import cell, math, percent, si
 from derive.book.tables import Cell
 from derive.notation import symbols as v
@@ -26,8 +26,8 @@ chapter.require(
 
 
 def sent(symbol: sp.Symbol, link: sp.Symbol) -> sp.Expr:
-    """What a micro-batch makes a card send, from the time it takes, without recomputation."""
-    return STEP.term(symbol.name).expr.xreplace({v.L_r: sp.S.Zero}) * link
+    """What a micro-batch makes a card send, from the time it takes."""
+    return STEP.term(symbol.name).expr * link
 
 
 piped = 1 - sp.floor(1 / v.pp, evaluate=False)
@@ -38,13 +38,14 @@ ONE_WAY = BOTH_WAYS / 2
 hidden = v.e * v.T_r * v.b_seq * v.D
 chapter.require(
     "hop-both-ways",
-    holds=BOTH_WAYS / (2 * hidden / v.tp) == 1,
+    holds=BOTH_WAYS / (2 * hidden / v.tp) == 1 and hidden / v.tp == ONE_WAY,
     because="the hidden states of a card once forward, their gradients once back",
 )
-# The experts are not in the model: two all-to-alls in each pass, each with the width of a token for
-# each of the k experts that it is sent to, less what stays on a card of the n that have them.
+# The experts are not in the model: the rows of a layer of experts, k for each token of n cards.
 CHOSEN, SPREAD = sp.symbols("k n", positive=True)
-EXPERTS = sp.factor(2 * 2 * CHOSEN * hidden / v.tp * (SPREAD - 1) / SPREAD)
+EXCHANGES = [move for cost in expert_parallel.passes() for move in cost.moves]
+ROWS = {v.E: CHOSEN, v.J: SPREAD * v.T_r * v.b_seq / v.tp, v.X: SPREAD}
+EXPERTS = sp.factor(sp.Add(*(move.sent_bytes for move in EXCHANGES)).xreplace(ROWS))
 SYNC = sp.factor((STEP.term("t_scatter").expr + STEP.term("t_gather").expr) * v.W_dp)
 
 chapter.table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import sympy as sp
 
 from derive import Quantity, assume, number, tensor_share
@@ -19,7 +18,7 @@ TEXTBOOK, SMALL = PLANS["70b-64-8k", 5], PLANS["8b-8-8k", 2]
 # The load of the limit is the ratio over the share epsilon that it may have.
 RATIO = tensor_share.load(assume(NOTEBOOK, form="exact")) * v.epsilon
 COEFFICIENT = RATIO / (v.tp - 1)
-communication = STEP.term("t_tp").expr.xreplace({v.L_r: sp.S.Zero}) / v.L_p
+communication = STEP.term("t_tp").expr / v.L_p
 computation = v.f_L * STEP.term("t_1").expr
 BF16 = {v.e: NOTEBOOK.constants[v.e]}
 
@@ -114,7 +113,7 @@ chapter.require(
 for size, of in (("8b", SMALL), ("70b", FIRST)):
     chapter.shown(f"attention-share-{size}", of.value(v.f_A / v.f_L, one, "f_A/f_L"), percent(1))
 twelve = FIRST.value((v.f_L - v.f_A) / (12 * v.D**2), flop, "c")
-chapter.shown("f-layer-12h2c", twelve, decimals(2), unit="")
+chapter.claim("f-layer-12h2c", twelve)
 
 # The volume of an all-reduce per card.
 array = v.e * v.T_r * v.b_seq * v.D
@@ -132,13 +131,13 @@ chapter.holds(
 )
 
 # The plot: the share of a layer against t, inside a node.
-DEGREES = np.arange(1, 9)
+DEGREES = range(1, 9)
 
 
-def curve(plan: Plan) -> np.ndarray:
+def curve(plan: Plan) -> list[float]:
     """Percent of a layer's time that tensor communication takes, at each degree."""
-    r = (DEGREES - 1) * float(plan.value(COEFFICIENT).value)
-    return 100 * r / (1 + r)
+    of = plan.value(COEFFICIENT, one, "coefficient")
+    return [100 * float(share_of_layer(of, number(t)).value) for t in DEGREES]
 
 
 long = at(LONGER[64], 8, 4, 2)

@@ -172,6 +172,6 @@ chapter.table(
 )  # fmt: skip
 chapter.given("dsv3-4-nodes", known(4, "nodes", "P-DSV3"), cite="P-DSV3")
 hours = chapter.given("dsv3-hours", known(2_788_000, "hours", "P-DSV3"), cite="P-DSV3")
-chapter.shown(
+chapter.claim(
     "dsv3-days", q(hours.value / cards.value / 24, units.day, "hours/N/24", hours=hours, N=cards)
 )

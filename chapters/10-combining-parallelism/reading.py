@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from derive import Quantity, number
-from derive.book import decimals, percent, si
+from derive.book import percent, si
 from derive.notation import symbols as v
 from derive.notation.units import Unit, byte, one, second
 
@@ -61,11 +61,11 @@ bubble = sp.factor(filling / (filling + v.n_mb * v.t_mb))
 chapter.formula("bubble-share", bubble)
 chapter.claim("bubble-1pc", FIRST.value(bubble, one, "bubble"))
 wide = FIRST.value(bubble.xreplace({v.pp: sp.Integer(4)}), one, "bubble at p = 4")
-chapter.shown("bubble-pp4", wide, percent(1))
+chapter.claim("bubble-pp4", wide)
 chapter.claim("head-layers", FIRST.value(v.f_V / v.f_L, one, "f_V/f_L"))
 for title, seq in (("32k", 2**15), ("128k", 2**17)):
     other = FIRST.value(v.f_V / (v.f_L - v.f_A + v.f_A * seq / v.T), one, "f_V/f_L")
-    chapter.shown(f"head-layers-{title}", other, decimals(2))
+    chapter.claim(f"head-layers-{title}", other)
 chapter.claim("vocab-128k", FOUND["70b-64-8k"].task.values[v.V])
 third = PLANS["70b-64-8k", 3]
 chapter.claim("pp8-layers", third["L_p"], "exact")

@@ -46,7 +46,7 @@ chapter.require(
     "first-last-more-memory",
     holds=bool(
         held[0].value == max(h.value for h in held)
-        and held[7].value < min(h.value for h in held[:5])
+        and held[6].value < held[7].value < min(h.value for h in held[:5])
     ),
     because="bytes of each stage",
 )

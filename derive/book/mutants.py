@@ -20,14 +20,15 @@ from derive.facts.fact import CHIP_FACTS, MODEL_COUNTS, MODEL_FACTS, MODEL_FLAGS
 
 FORMULAS = ("facts/data/*.toml", "facts/fact.py", "facts/owners.py", "cost/*.py", "plan/*.py")
 OWN = ("*.toml", "*.py")  # of a chapter
+_FACTS = {**CHIP_FACTS, **MODEL_FACTS, **MODEL_COUNTS, **dict.fromkeys(MODEL_FLAGS)}
+_VALUE = re.compile(r"(?:\bvalue|^\w+)\s*=\s*(\[[\d, ]*]|[\d._e+]+|true|false)(?=[ ,}\n])")
+_FLAGS = {"true": "false", "false": "true"}
 _OTHER: dict[type[ast.operator], ast.operator] = {
     ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Div(), ast.Div: ast.Mult(),
     ast.Pow: ast.Mult(),
 }  # fmt: skip
 _CONSTANTS = {"sp.S.Zero": "One", "sp.S.One": "Zero", "sp.S.Half": "One"}
 _TAKING = ("Integer", "Rational", "Fraction", "number", "Min", "Max")  # numbers of formulas
-_NO_NUMBERS = (ast.Tuple, ast.List, ast.Set, ast.JoinedStr)
-_VALUE = re.compile(r"(?:\bvalue|^\w+)\s*=\s*(\[[\d, ]*]|[\d._e+]+|true|false)(?=[ ,}\n])")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Mutant:
     place: str
     before: str
     after: str
-    content: str
+    content: str = ""
 
     @property
     def at(self) -> str:
@@ -74,20 +75,17 @@ def _facts(file: str, text: str) -> Iterator[Mutant]:
         if header := re.match(r"\[((?:chips|models)\.)?(.+)\]", line):
             owner = re.sub(r"\.(facts|shape)$", "", header[2]) * bool(header[1])
         key = named[1] if (named := re.match(r"(\w+) = ", line)) else key
-        value = _VALUE.search(line)
-        known = {**CHIP_FACTS, **MODEL_FACTS, **MODEL_COUNTS, **dict.fromkeys(MODEL_FLAGS)}
-        if owner and value and key in known:
-            fact, before, (start, end) = known[key], value[1], value.span(1)
-            source = "#".join(re.findall(r'\b(?:source|part) = "([^"]*)"', line))
-            if fact is None:
-                after = "false" if before == "true" else "true"
-            elif fact.kind == "number":
+        if owner and key in _FACTS and (value := _VALUE.search(line)):
+            before, after = value[1], _FLAGS.get(value[1], "")
+            if (fact := _FACTS[key]) and fact.kind == "number":
                 after = str((Decimal(before) * Decimal("1.1")).normalize()).lower()
-            else:
+            elif not after:
                 after = re.sub(r"\d+", lambda size: str(2 * int(size[0])), before, count=1)
-            at = f"{owner}.{key}" + (f" [{source}]" if source else "")
-            changed = [*lines[:n], line[:start] + after + line[end:], *lines[n + 1 :]]
-            yield Mutant(file, n + 1, "fact", at, before, after, "".join(changed))
+            sources = re.findall(r'\b(?:source|part) = "([^"]*)"', line)
+            place = " ".join([f"{owner}.{key}", *[f"[{'#'.join(sources)}]"] * bool(sources)])
+            changed = line[: value.start(1)] + after + line[value.end(1) :]
+            content = "".join([*lines[:n], changed, *lines[n + 1 :]])
+            yield Mutant(file, n + 1, "fact", place, before, after, content)
 
 
 def _formulas(file: str, text: str, own: bool, only: str) -> Iterator[Mutant]:
@@ -97,22 +95,19 @@ def _formulas(file: str, text: str, own: bool, only: str) -> Iterator[Mutant]:
         around, names = [node], list[str]()
         while around[-1] in above:
             around.append(above[around[-1]])
+            if isinstance(around[-1], (ast.FunctionDef, ast.ClassDef)):
+                names.insert(0, around[-1].name)
         if any(isinstance(one, ast.Subscript) for one in around):
             continue
-        for one in around:
-            if isinstance(one, (ast.FunctionDef, ast.ClassDef)):
-                names.insert(0, one.name)
-            elif isinstance(one, (ast.Assign, ast.AnnAssign)) and above[one] is tree:
-                names.insert(0, re.split("[:=]", ast.unparse(one))[0].strip())
+        if isinstance(statement := around[-2:][0], (ast.Assign, ast.AnnAssign)):
+            names = [re.split("[:=]", ast.unparse(statement))[0].strip()]
         holder = next((o for o in around[1:] if not isinstance(o, (ast.UnaryOp, ast.IfExp))), tree)
         shown = holder if isinstance(holder, (ast.BinOp, ast.Call)) else node
         for kind, field, value in _changes(node, holder, own):
             before, old = ast.unparse(shown), getattr(node, field)
             setattr(node, field, value)
-            line: int = getattr(node, "lineno", 0)
-            mutant = Mutant(
-                file, line, kind, ".".join(names) or "module", before, ast.unparse(shown), ""
-            )
+            place, line = ".".join(names) or "module", int(getattr(node, "lineno", 0))
+            mutant = Mutant(file, line, kind, place, before, ast.unparse(shown))
             if only in mutant.name:
                 yield replace(mutant, content=ast.unparse(tree))
             setattr(node, field, old)
@@ -121,8 +116,8 @@ def _formulas(file: str, text: str, own: bool, only: str) -> Iterator[Mutant]:
 def _changes(node: ast.AST, holder: ast.AST, own: bool) -> Iterator[tuple[str, str, object]]:
     """Each change of a node: its kind, the field that changes and its other value."""
     if isinstance(node, ast.BinOp) and type(node.op) in _OTHER and not own:
-        sides = (node.left, node.right)
-        if not any(isinstance(s, _NO_NUMBERS) or _is_text(s) for s in sides):
+        joins = (ast.Tuple, ast.List, ast.Set, ast.JoinedStr)  # no sums
+        if not any(isinstance(s, joins) or _is_text(s) for s in (node.left, node.right)):
             yield "operator", "op", _OTHER[type(node.op)]
     elif isinstance(node, ast.Attribute) and ast.unparse(node) in _CONSTANTS:
         yield "number", "attr", _CONSTANTS[ast.unparse(node)]
@@ -133,14 +128,13 @@ def _changes(node: ast.AST, holder: ast.AST, own: bool) -> Iterator[tuple[str, s
             yield "number", "value", node.value + max(1, node.value // 10)
         elif _is_text(node) and taken and re.fullmatch(r"[\d.]+(e\d+)?", str(node.value)):
             yield "number", "value", str(Decimal(str(node.value)) * Decimal("1.1"))
-    elif isinstance(node, ast.AnnAssign):
-        name = getattr(node.target, "id", "")
-        if isinstance(holder, ast.ClassDef) and holder.name == "Assumptions":
-            others = [repr(choice) for choice in CHOICES.get(name, ())]
-            if name == "corrections":
-                others = [f"frozenset(CORRECTIONS) - {{{one!r}}}" for one in CORRECTIONS]
-            for other in (other for other in others if other != repr(getattr(DEFAULT, name))):
-                yield "default", "value", ast.parse(other, mode="eval").body
+    elif isinstance(node, ast.AnnAssign) and getattr(holder, "name", "") == "Assumptions":
+        name = ast.unparse(node.target)
+        others = [repr(choice) for choice in CHOICES.get(name, ())]
+        if name == "corrections":
+            others = [f"frozenset(CORRECTIONS) - {{{one!r}}}" for one in CORRECTIONS]
+        for other in (other for other in others if other != repr(getattr(DEFAULT, name))):
+            yield "default", "value", ast.parse(other, mode="eval").body
 
 
 def _is_text(node: ast.AST) -> bool:

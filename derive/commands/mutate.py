@@ -2,7 +2,8 @@
 claim, given, requirement, condition, derivation or error notices is named.
 
 survivors.toml, beside the chapters, says why something may survive: [[argued]] tables, each with a
-`reason` and `survivors` by name. Where `tests` notice them, a name may end at a file or a place.
+`reason` and `survivors` by name, which may end at the place, or at the file where `tests` notice
+them.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import sys
 import tomllib
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import redirect_stderr
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from io import StringIO
 from multiprocessing import get_context
@@ -33,7 +34,7 @@ from derive.notation.errors import DeriveError
 
 ARGUMENTS = "survivors.toml"
 NOTICING = ("claim", "given", "require", "condition", "derivation", "error")
-SECONDS = 60  # that a judgement may compute
+SECONDS = 20  # that a judgement may compute
 STEP = 25  # changes from one line of progress to the next
 PYTEST = ("-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider")
 Row: TypeAlias = dict[str, Any]
@@ -45,6 +46,8 @@ def run(shelf: Shelf, options: Namespace) -> tuple[Row, str, int]:
 
     Raises DeriveError where the book is not up to date, or its arguments cannot be read.
     """
+    if not hasattr(os, "fork"):
+        raise DeriveError("--mutate: expected a system that can fork a process")
     place, argued = shelf.place, _argued(shelf.place / ARGUMENTS)
     folders = [folder.path for folder in shelf.picked(options.chapter)]
     chapters = [folder.name for folder in folders]
@@ -71,8 +74,9 @@ def _argued(path: Path) -> dict[str, Row]:
         told = "expected [[argued]] tables with reason and survivors"
         raise DeriveError(f"{path.name}: {told}, found {type(error).__name__}: {error}") from None
     for name in argued:
-        if " -> " not in name and not argued[name].get("tests"):
-            raise DeriveError(f"{path.name}: {name}: expected one change, or tests that notice it")
+        if ": " not in name and not argued[name].get("tests"):
+            told = "expected a place in a file, or tests that notice all of it"
+            raise DeriveError(f"{path.name}: {name}: {told}")
     return argued
 
 
@@ -113,24 +117,26 @@ def _row(
     survives = by == "shown" or (not by and one.kind != "fact")
     tests = argued.get(name, {"tests": ["tests"]}).get("tests") if testing and survives else None
     return {
-        **{"file": one.file, "line": one.line, "kind": one.kind, "name": one.name},
-        **{"by": by, "told": told, "survives": survives, "argued": name},
+        "file": one.file, "line": one.line, "kind": one.kind, "name": one.name, "by": by,
+        "told": told, "survives": survives, "argued": name,
         "reason": argued[name]["reason"] if name else None,
         "test": _tested(place, one, tests) if tests else None,
-    }
+    }  # fmt: skip
 
 
-def _copied(place: Path, one: Mutant | None, folder: str) -> Path:
-    """The folder, resolved, with copies of derive and of the book in which one thing is changed."""
-    root = Path(folder).resolve()
-    shutil.copytree(Path(derive.__file__).parent, root / "derive")
-    shutil.copytree(place, root / place.name)
-    for path in place.parent.iterdir():  # what links lead to, and tests
-        if not (root / path.name).exists():
-            (root / path.name).symlink_to(path)
-    if one is not None:
-        (root / one.file).write_text(one.content, "utf-8")
-    return root
+@contextmanager
+def _copied(place: Path, one: Mutant | None) -> Iterator[Path]:
+    """A folder with copies of derive and of the book, in which one thing is changed."""
+    with TemporaryDirectory(prefix="derive-") as folder:
+        root = Path(folder).resolve()
+        shutil.copytree(Path(derive.__file__).parent, root / "derive")
+        shutil.copytree(place, root / place.name)
+        for path in place.parent.iterdir():  # what links lead to, and tests
+            if not (root / path.name).exists():
+                (root / path.name).symlink_to(path)
+        if one is not None:
+            (root / one.file).write_text(one.content, "utf-8")
+        yield root
 
 
 def _judged(place: Path, chapters: list[str], one: Mutant | None = None) -> tuple[str, str]:
@@ -138,8 +144,7 @@ def _judged(place: Path, chapters: list[str], one: Mutant | None = None) -> tupl
     where anything printed has changed, else "". Derive is imported anew, with the change."""
     signal.signal(signal.SIGVTALRM, lambda *_: sys.exit("takes too long"))
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-    with TemporaryDirectory(prefix="derive-") as folder, redirect_stderr(StringIO()):
-        root = _copied(place, one, folder)
+    with _copied(place, one) as root, redirect_stderr(StringIO()):
         os.chdir(root)
         sys.path.insert(0, str(root))
         for name in [name for name in sys.modules if name.split(".")[0] == "derive"]:
@@ -176,11 +181,8 @@ def _noticed(place: Path, chapters: list[str]) -> tuple[str, str]:
 
 def _tested(place: Path, one: Mutant, tests: list[str]) -> str:
     """The first of the tests that fails, or ""."""
-    with TemporaryDirectory(prefix="derive-") as folder:
-        root = _copied(place, one, folder)
-        ran = subprocess.run(
-            [sys.executable, *PYTEST, *tests], cwd=root, capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": str(root)},
-        )  # fmt: skip
-        lines = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return next(iter(lines), "the tests end early") if ran.returncode in (1, 2) else ""
+    with _copied(place, one) as root:
+        command, paths = [sys.executable, *PYTEST, *tests], {**os.environ, "PYTHONPATH": str(root)}
+        ran = subprocess.run(command, cwd=root, capture_output=True, text=True, env=paths)
+    failed = (line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR")))
+    return next(failed, "the tests end").partition(" - ")[0] if ran.returncode in (1, 2) else ""

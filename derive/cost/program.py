@@ -104,7 +104,7 @@ class Pair:
     left: Tensor
     right: Tensor
     roles: tuple[tuple[str, tuple[str, ...]], ...]
-    share: sp.Rational = sp.S.One
+    share: sp.Rational
 
     @property
     def flops(self) -> sp.Expr:

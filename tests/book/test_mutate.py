@@ -72,7 +72,7 @@ def test_what_is_argued_may_survive(small, book):
     assert found["noticed"]["claim"] == found["unused"] == 1
     argued.write_text('[[argued]]\nreason = "all of them"\nsurvivors = ["chapters"]\n')
     code, out, err = small()
-    assert (code, out) == (2, "") and "survivors.toml: chapters: expected one change" in err
+    assert (code, out) == (2, "") and "survivors.toml: chapters: expected a place" in err
 
 
 def test_a_book_that_is_not_up_to_date_is_refused(small, book):

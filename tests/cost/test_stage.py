@@ -19,7 +19,7 @@ from derive.cost.program import Move, PassCost
 from derive.cost.step import StepModel, step_model
 from derive.cost.strategies import EMBEDDING, HEAD, LAYER
 from derive.cost.terms import Term
-from derive.facts.catalogue import model
+from derive.facts.catalogue import model, models
 from derive.notation import symbols as v
 
 GATED, PLAIN = LAYER[3], LAYER[2]
@@ -431,3 +431,26 @@ def fresh() -> object:
 def test_every_term_has_a_slip_that_it_notices() -> None:
     assert {term for _, terms in SLIPS for term in terms} == {*TERMS}
     assert all(isinstance(term, Term) for term in MODEL.definitions)
+
+
+@pytest.mark.parametrize("name", models())
+def test_what_a_run_and_its_model_take_is_counted_from_the_shapes(name: str) -> None:
+    """The parts that the catalogue counts; keys and values of every token; six FLOP a parameter."""
+    one, terms = model(name), stage.run_terms()
+    parts, shape = one.part_formulas, one.bindings()
+    numbers = {symbol: shape[symbol].value for symbol in (v.D, v.F, v.L, v.V, v.K, v.H, v.G, v.P)}
+    numbers |= {v.n_F: one.feed_forward_matrices, v.n_V: one.tables}
+    tables = parts["embedding"] + parts["head"]
+    for symbol, part in (
+        (v.P_A, parts["attention"]),
+        (v.P_F, parts["feed_forward"]),
+        (v.P_V, tables),
+    ):
+        assert terms[symbol].xreplace(numbers) == part.xreplace(numbers)
+    given = {v.b_seq: 3, v.T: 512, v.e: 2, v.R: 10**9, v.fma: 2, v.N: 7, v.C: 10**6, v.u: 1}
+    numbers |= {symbol: sp.Integer(value) for symbol, value in given.items()}
+    cached = 2 * 2 * 3 * 512 * one.layers * one.kv_heads * one.head_dim
+    assert terms[v.M_KV].xreplace(numbers) == cached
+    flops = 6 * 10**9 * one.parameters.value
+    assert terms[v.f_R].xreplace(numbers) == flops
+    assert terms[v.T_R].xreplace(numbers) == flops / (7 * 10**6)

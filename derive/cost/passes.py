@@ -286,10 +286,11 @@ class _Backward(_LineByLine):
         function = FUNCTIONS[line.function]
         where, local = _places(line, self.block)
         again = line.fused and self.fusion.kernels != "unfused"
-        if self.fusion.kernels == "fused" if again else not function.needs_result:
-            for name in function.statistics:
-                rows = Tensor(f"{name} of {local.name}", local.dims[:-1], local.layout[:-1])
-                yield Saved(rows, e_32 * elements(rows), function.name)
+        # Statistics serve in place of a result that is needed.
+        kept = self.fusion.kernels == "fused" if again else not function.needs_result
+        for name in function.statistics if kept else ():
+            rows = Tensor(f"{name} of {local.name}", local.dims[:-1], local.layout[:-1])
+            yield Saved(rows, e_32 * elements(rows), function.name)
         if self._unfused(line):
             operands = [self.block[name].laid_out(where) for name in line.operands]
             word = function.name.removesuffix("*")

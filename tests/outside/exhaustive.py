@@ -5,7 +5,7 @@ Counted, not listed: how often each sends less, and the bytes of all together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, permutations, product
 
@@ -64,10 +64,13 @@ def reshards() -> Tally:
     every = layouts(tuple(MESH))
     kind = f"tensor<{SIDE}x{SIDE}xf32>"
     pairs = {f"f{number}": pair for number, pair in enumerate(product(every, every))}
-    text = _module(
-        f"func.func public @{name}(%0: {kind} {{sdy.sharding = {_sharding(before)}}}) -> {kind} {{ "
-        f"%1 = sdy.reshard %0 {_sharding(after, '')} : {kind} return %1 : {kind} }}"
-        for name, (before, after) in pairs.items()
+    text = shardy.module(
+        [
+            f"func.func public @{name}(%0: {kind} {shardy.split(before)}) -> {kind} {{ "
+            f"%1 = sdy.reshard %0 {shardy.sharding(after)} : {kind} return %1 : {kind} }}"
+            for name, (before, after) in pairs.items()
+        ],
+        MESH,
     )
     theirs = shardy.counted(text, "func.func(sdy-reshard-to-collectives)", MESH)
     by, tally = values(MESH, {"B": SIDE, "D": SIDE}), Tally()
@@ -84,14 +87,16 @@ def products(sizes: Sizes) -> Tally:
     b, d, f = sizes.values()
     left, right, result = (f"tensor<{m}x{n}xf32>" for m, n in ((b, d), (d, f), (b, f)))
     triples = {f"f{n}": triple for n, triple in enumerate(product(every, repeat=3))}
-    text = _module(
-        f"func.func public @{name}(%0: {left} {{sdy.sharding = {_sharding(x)}}}, "
-        f"%1: {right} {{sdy.sharding = {_sharding(w)}}}) -> "
-        f"({result} {{sdy.sharding = {_sharding(y)}}}) {{ "
-        "%2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0] "
-        f"{{sdy.sharding = #sdy.sharding_per_value<[{_sharding(y, '')}]>}} : "
-        f"({left}, {right}) -> {result} return %2 : {result} }}"
-        for name, (x, w, y) in triples.items()
+    text = shardy.module(
+        [
+            f"func.func public @{name}(%0: {left} {shardy.split(x)}, %1: {right} {shardy.split(w)})"
+            f" -> ({result} {shardy.split(y)}) {{ "
+            "%2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0] "
+            f"{{sdy.sharding = #sdy.sharding_per_value<[{shardy.sharding(y)}]>}} : "
+            f"({left}, {right}) -> {result} return %2 : {result} }}"
+            for name, (x, w, y) in triples.items()
+        ],
+        MESH,
     )
     theirs, tally = shardy.counted(text, shardy.PARTITION, MESH), Tally()
     for name, (x, w, y) in triples.items():
@@ -104,13 +109,3 @@ def products(sizes: Sizes) -> Tally:
         ours = derived(one, MESH, sizes, backward=False, keep="all")
         tally.add(ours.bytes, theirs[name].bytes)
     return tally
-
-
-def _module(functions: Iterator[str]) -> str:
-    axes = ", ".join(f'"{axis}"={size}' for axis, size in MESH.items())
-    return "\n".join(["module {", f"sdy.mesh @mesh = <[{axes}]>", *functions, "}"])
-
-
-def _sharding(layout: Layout, kind: str = "#sdy.sharding") -> str:
-    dims = ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in layout)
-    return f"{kind}<@mesh, [{dims}]>"

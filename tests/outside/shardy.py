@@ -8,13 +8,15 @@ The program keeps the whole tensors; what a device holds of each follows from it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 
 from cases import Sizes
 from counted import Counted, Sent, sent
 from jax.interpreters import mlir
 from jaxlib.mlir import ir, passmanager
+
+from derive.cost.block import Layout
 
 PROPAGATE = "sdy-propagation-pipeline"
 PARTITION = (
@@ -35,13 +37,30 @@ _AXIS = re.compile(r'"(\w+)"(?::\((\d+)\)(\d+))?')
 Part = tuple[str, str, str]  # an axis, and of a part of it what is before and its size
 
 
+def module(functions: Iterable[str], mesh: Sizes) -> str:
+    """The text of a module of functions that know the mesh as @mesh."""
+    axes = ", ".join(f'"{axis}"={size}' for axis, size in mesh.items())
+    return "\n".join(["module {", f"sdy.mesh @mesh = <[{axes}]>", *functions, "}"])
+
+
+def sharding(layout: Layout) -> str:
+    """A layout as the text of a sharding on @mesh."""
+    dims = ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in layout)
+    return f"<@mesh, [{dims}]>"
+
+
+def split(layout: Layout) -> str:
+    """What follows a tensor of that layout where a function takes it or gives it."""
+    return f"{{sdy.sharding = #sdy.sharding{sharding(layout)}}}"
+
+
 def counted(text: str, passes: str, mesh: Sizes) -> dict[str, Counted]:
     """The functions of a module by name: their collectives after some passes, and the FLOPs of
     their products on a device."""
     with mlir.make_ir_context():
-        module = ir.Module.parse(text)
-        passmanager.PassManager.parse(f"builtin.module({passes})").run(module.operation)
-        found = (op for op in module.body.operations if op.operation.name == "func.func")
+        parsed = ir.Module.parse(text)
+        passmanager.PassManager.parse(f"builtin.module({passes})").run(parsed.operation)
+        found = (op for op in parsed.body.operations if op.operation.name == "func.func")
         return {ir.StringAttr(op.attributes["sym_name"]).value: _counted(op, mesh) for op in found}
 
 

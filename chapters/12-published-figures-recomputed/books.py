@@ -63,9 +63,10 @@ def alone(question: str) -> Callable[[str], Quantity]:
 
 @dataclass(frozen=True)
 class Audited:
-    """A figure of a book: its chapter, what it counts, how it is asked and judged."""
+    """A figure of a book: its chapter and edition, what it counts, how it is asked and judged."""
 
     chapter: str
+    edition: str
     counts: str
     question: str
     rule: str
@@ -88,7 +89,8 @@ def audited(file: str) -> list[Audited]:
         place, rule = row["place"].split(": ", 1), row.get("rule", "round")
         printed = Place(line, 1, row["printed"], rule, row["asks"])
         verdict = replace(judged(file, printed, alone(row["asks"])), cause=row.get("cause"))
-        rows.append(Audited(CHAPTERS[place[0]], place[1], row["asks"], rule, verdict))
+        edition = row.get("version", "")
+        rows.append(Audited(CHAPTERS[place[0]], edition, place[1], row["asks"], rule, verdict))
     return rows
 
 
@@ -153,12 +155,15 @@ def declare(name: str, rows: Sequence[Audited]) -> None:
             for title, own in of_chapters.items()
         ],
     )
+    editions = any(row.edition for row in wrong)
     chapter.table(
         f"{name}-errata",
-        "Chapter | What is counted | Printed | Derived | What makes the printed figure hold",
+        f"Chapter | {'Edition | ' if editions else ''}What is counted | Printed | Derived | "
+        "What makes the printed figure hold",
         [
             [
                 row.chapter,
+                *([row.edition] if editions else []),
                 row.counts,
                 figure(str(row.verdict.printed), "as it is printed"),
                 figure(str(row.verdict.derived), "rounded", (row.question, asked(row.question))),
@@ -166,7 +171,7 @@ def declare(name: str, rows: Sequence[Audited]) -> None:
             ]
             for row in wrong
         ],
-        align="llrrl",
+        align="lllrrl" if editions else "llrrl",
     )
 
 

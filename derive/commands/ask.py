@@ -56,10 +56,10 @@ class Asked:
 def run(options: Namespace) -> tuple[dict[str, Any], str]:
     """The answer as JSON-ready data and as text. Raises DeriveError."""
     asked = _read(options)
-    if options.smt:
-        return _statement(asked, options)
     if asked.expr.free_symbols <= TIMED:
         data, lines = _timed(asked, options)
+    elif options.smt:
+        return _statement(asked, options)
     elif options.feasible is not None:
         if options.steps:
             raise DeriveError("--steps derives a closed form; --feasible has none, leave one out")
@@ -74,8 +74,9 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _time(asked: Asked, options: Namespace) -> tuple[Quantity, tuple[str, ...]]:
-    if options.best or options.feasible or options.steps or isinstance(asked.subject, Limit):
-        told = "a time of a layer takes no --best, --feasible or --steps, and no limit has one"
+    bounds = ("best", "feasible", "steps", "smt")
+    if any(getattr(options, name) for name in bounds) or isinstance(asked.subject, Limit):
+        told = f"a time of a layer takes no --{', --'.join(bounds)}, and no limit has one"
         raise DeriveError(f"{asked.expr}: {told}")
     return layer_time(asked.subject, asked.expr, asked.givers, asked.values, asked.assumptions)
 

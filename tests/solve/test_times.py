@@ -84,6 +84,7 @@ def test_the_memory_is_read_and_written_once() -> None:
     [
         (f"ask fsdp T_comms {V5P} --set B=4096 --set X=8", "choose forward, backward or step"),
         (f"ask fsdp T_comms --pass step {V5P} --set X=8 --best", "takes no --best"),
+        (f"ask fsdp T_comms --pass step {V5P} --set X=8 --smt", "--steps, --smt, and no limit"),
         ("ask context_ring T_comms --chip h100", "no limit has one"),
         ("ask fsdp T_comms --pass step --chip tpu-v5p", "no value for D (model width)"),
         ("ask fsdp T_Y --pass step --chip tpu-v5p", "no value for T_Y"),

@@ -71,7 +71,7 @@ chapter.shown("memory-four", state + more_saved, si(2))
 share = (memory / v5p.bindings()[M_hbm]).named("share", one)
 chapter.shown("memory-share", share, percent(1))
 chapter.require("memory-not-constraint", share, "<", 1)
-chapter.shown("largest-job", v5p.quantity("largest_job"), cite="D-v5p")
+chapter.given("largest-job", v5p.quantity("largest_job"), cite="D-v5p")
 
 # Which schemes suffice.
 whole_sequences = made(sequences.value, units.way, "sequences", sequences=sequences)

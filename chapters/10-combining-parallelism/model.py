@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from derive import number
-from derive.book import binary, decimals, percent
+from derive.book import binary, percent
 from derive.cost.assumptions import NOTEBOOK, step_assumptions
 from derive.cost.step import step_model
 from derive.notation import symbols as v
@@ -91,9 +91,9 @@ chapter.given("memory-gb", bound[v.M_hbm], cite="NB")
 chapter.shown("memory-limit-gib", budget, binary(4))
 chapter.given("min-cp-chunk", bound[v.T_min], cite="NB")
 chapter.given("n-70b", bound[v.P], cite="NB")
-chapter.shown("n-70b-exact", llama70.parameters)
+chapter.claim("n-70b-exact", llama70.parameters, "exact")
 chapter.given("n-8b", FOUND["8b-8-8k"].task.values[v.P], cite="NB")
-chapter.shown("n-8b-exact", llama8.parameters)
+chapter.claim("n-8b-exact", llama8.parameters, "exact")
 kv = (bound[v.K] * bound[v.H]).named("K H", one)
 chapter.claim("kv-width", kv, "exact")
 chapter.given("vocab", bound[v.V], cite="R-maxtext")
@@ -204,9 +204,7 @@ chapter.given("script-size", number(76, one, "lines"), cite="NB")
 BY_SHAPE = step_model(step_assumptions("notebook+saved_tensors")).term("a_1").expr
 kept = BY_SHAPE.xreplace({v.e_32: sp.S.Zero}) * v.tp / (v.T_r * v.b_seq * v.D)
 for size, key in (("70b", "70b-64-8k"), ("8b", "8b-8-8k")):
-    chapter.shown(
-        f"activation-{size}", ranked(key, 1).value(sp.cancel(kept), byte), decimals(1), unit=""
-    )
+    chapter.claim(f"activation-{size}", ranked(key, 1).value(sp.cancel(kept), byte))
 
 # The ceiling, and the least recomputation.
 highest = max((ranked(key, 1).mfu, key) for key in FOUND)

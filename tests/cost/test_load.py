@@ -132,3 +132,12 @@ def test_moves_that_share_a_link_take_their_times_after_each_other(
             shares.append(sum(apart) / seconds)
     left = [at_a_point(one.total) for one in compute_bound(strategy, under).loads]
     assert bool(left) == bool(shares) and max(left, default=0) == max(shares, default=0)
+
+
+def test_over_the_memory_each_product_reads_its_operands_and_writes_its_result() -> None:
+    product = layer("In[B, D] . W[D, F] -> Out[B, F]")
+    forward, backward = timed_passes(product, assume(network="hbm"))
+    once = v.e * (v.B * v.D + v.D * v.F + v.B * v.F)
+    for cost, products in ((forward, 1), (backward, 2)):
+        (traffic,) = cost.traffic
+        assert sp.expand(traffic.seconds * v.W_hbm - products * once) == 0

@@ -116,6 +116,7 @@ def test_a_stage_holds_its_own_layers(stages: int) -> None:
 
 def test_reading_weights_says_nothing_of_state() -> None:
     assert STRATEGIES["weight_reads"].state is None
+    assert STRATEGIES["weight_reads"].chips == 1
 
 
 def test_every_strategy_is_counted_here() -> None:

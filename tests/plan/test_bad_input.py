@@ -30,6 +30,10 @@ def typed(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        (
+            "--set tp=9",
+            "larger than a node (8 cards a node, 64 heads, 8 key and value heads); 8 does",
+        ),
         ("--batch 0", "positive number"),
         ("--batch -4", "positive number"),
         ("--batch 1.5", "whole number"),

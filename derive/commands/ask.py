@@ -96,7 +96,7 @@ def _check_options(subject: Strategy | Limit, options: Namespace) -> None:
             raise DeriveError("--assume is for limits such as context_ring; leave it out")
         return
     for name, option in (*OPTIONS.items(), ("feasible", "--feasible"), ("best", "--best")):
-        if getattr(options, name) not in (None, False):
+        if getattr(options, name, None) not in (None, False):
             raise DeriveError(f"{option} plays no part in {options.strategy}; leave it out")
 
 

@@ -27,7 +27,8 @@ LONGEST_PATH = 4096
 OPTIONS: Mapping[str, str] = MappingProxyType({
     "overlap": "--overlap", "passes": "--pass", "keep": "--keep", "gated": "--gated",
     "precision": "--precision", "gradients": "--gradients", "wrap": "--no-wrap",
-    "network": "--network", **{name: f"--{name}" for name in Fusion._fields},
+    "network": "--network", "program": "--least",
+    **{name: f"--{name}" for name in Fusion._fields},
 })  # fmt: skip
 
 

@@ -4,7 +4,7 @@ time of each and what takes longest."""
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,18 +17,22 @@ from derive.commands.inputs import (
     set_values,
     strategy_of,
 )
-from derive.cost.block import Fusion
+from derive.cost.block import Block, Fusion
 from derive.cost.load import Requirement
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
+from derive.cost.route import sizes_of
+from derive.cost.strategies import Strategy
+from derive.cost.turns import turns
 from derive.notation import symbols as v
 from derive.notation import tex
+from derive.notation.errors import DeriveError, unknown
 from derive.notation.text import aligned
 from derive.solve.links import suited
 from derive.solve.question import question
 from derive.solve.values import Filled, values_for
 
-STATED = ("keep", "gated", "precision", "gradients", "causal", *Fusion._fields)
+STATED = ("keep", "program", "gated", "precision", "gradients", "causal", *Fusion._fields)
 Plain = Callable[[sp.Expr], Any]
 
 
@@ -39,8 +43,13 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     multiply-add bound; where every symbol has a value they are numbers. With a chip each move has
     its seconds, by the exact form of its collective.
     """
+    data = costed(strategy_of(options.sharding, options), options)
+    return data, _table(data)
+
+
+def costed(strategy: Strategy, options: Namespace) -> dict[str, Any]:
+    """What a strategy costs, as data."""
     assumptions = assumptions_of(options)
-    strategy = strategy_of(options.sharding, options)
     values, givers = set_values(options.set), givers_of(options)
     whose = Requirement(strategy.name, "", (), assumptions, strategy.mesh, strategy.chips)
     given = values_for(whose, givers, values)
@@ -48,8 +57,17 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
     known |= {symbol: quantity.value for symbol, quantity in given.items()}
     if v.T in known:  # a sequence's own keys
         known.setdefault(v.U, known[v.T])
-
     used: set[sp.Symbol] = set()
+    if assumptions.program == "least":
+        if strategy.block is None:
+            told = "--least searches the program of a block"
+            raise DeriveError(f"{told}, and {strategy.name} declares its moves; leave it out")
+        whole = ((symbol.name, int(value)) for symbol, value in known.items() if value.is_Integer)
+        assumptions = replace(assumptions, sizes=tuple(whole))
+        sizes = sizes_of(strategy.block, dict(assumptions.sizes))
+        used.update(v.find(name) for name in (*sizes.degrees, *sizes.lengths))
+    elif getattr(options, "turns", None) is not None:
+        raise DeriveError("--turns is for --least; leave it out")
 
     def plain(expr: sp.Expr) -> Any:
         used.update(expr.free_symbols)
@@ -74,12 +92,25 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         data[cost.name] = {**_pass(cost, plain, network), "saved": kept}
     if laid_out is not None:
         data["parameters"] = list(laid_out.parameters)
+    if assumptions.program == "least" and laid_out is not None:
+        data["turns"] = [
+            {"told": turn.told(laid_out), "dimension": turn.dim, "length": plain(turn.length)}
+            for turn in turns(laid_out, sizes, _turning(laid_out, options))
+        ]
     stated = (*STATED, *(("network",) if network else ()))
     data["assumptions"] = {
         n: told for n, told in strategy.stated(assumptions).items() if n in stated
     }
     data["notes"] = list(Filled({}, (), frozenset(used)).idle(values))
-    return data, _table(data)
+    return data
+
+
+def _turning(laid_out: Block, options: Namespace) -> str | None:
+    """The dimension in whose length turns are asked for; raises UnknownName."""
+    dim: str | None = getattr(options, "turns", None)
+    if dim is not None and dim not in laid_out.dims:
+        raise unknown("dimension", dim, laid_out.dims)
+    return dim
 
 
 def _pass(cost: PassCost, plain: Plain, network: Network | None) -> dict[str, Any]:
@@ -94,8 +125,11 @@ def _pass(cost: PassCost, plain: Plain, network: Network | None) -> dict[str, An
             row["seconds"] = plain(sp.Max(*times.values()))
             row["links"] = {link: plain(time) for link, time in times.items()}
         moves.append(row)
-    total = sp.Add(*(move.bytes for move in cost.moves))
-    data = {"flops": plain(cost.flops), "bytes": plain(total), "moves": moves}
+    total, sent = (
+        plain(sp.Add(*(getattr(move, size) for move in cost.moves)))
+        for size in ("bytes", "sent_bytes")
+    )
+    data = {"flops": plain(cost.flops), "bytes": total, "sent_bytes": sent, "moves": moves}
     products = [step for step in cost.program if isinstance(step, Multiplied) and not step.again]
     data["products"] = [{"result": p.result.name, "flops": plain(p.flops)} for p in products]
     if network is not None:
@@ -121,39 +155,52 @@ NOTES = (
 
 
 def _table(data: dict[str, Any]) -> str:
-    passes = [name for name in ("forward", "backward") if name in data]
-    timed = "seconds" in data[passes[0]]
-    heads = ["", "collective", "tensor", "axis", "bytes", "sent per device"]
-    rows = [[*heads, *(["seconds"] if timed else []), "critical"]]
-    for name in passes:
-        for move in data[name]["moves"]:
-            cells = [name, move["collective"].replace("_", "-"), move["tensor"]]
-            cells += [move["axis"] or "-", _cell(move["bytes"]), _cell(move["sent_bytes"])]
-            cells += [_cell(move["seconds"])] if timed else []
-            rows.append([*cells, "yes" if move["critical"] else "no"])
+    passes: dict[str, Any] = {name: data[name] for name in ("forward", "backward") if name in data}
     lines = [*data["sharding"].split("; "), ""]
-    for name in passes:
-        work = f"{name:<9} {_cell(data[name]['flops'])} FLOP, {_cell(data[name]['bytes'])} bytes"
-        if timed:
-            work += f", {_cell(data[name]['seconds'])} seconds of computation"
-            work += f"; {data[name]['binds']} takes longest" if data[name]["binds"] else ""
+    for name, one in passes.items():
+        work = f"{name:<9} {cell(one['flops'])} FLOP, {cell(one['bytes'])} bytes"
+        if "seconds" in one:
+            work += f", {cell(one['seconds'])} seconds of computation"
+            work += f"; {one['binds']} takes longest" if one["binds"] else ""
         lines.append(work)
-    if len(rows) > 1:
-        side = "l" if any(isinstance(m["bytes"], str) for m in data[passes[-1]]["moves"]) else "r"
-        lines += ["", *aligned(rows, "llll" + 2 * side + "r" * timed + "l"), "", *NOTES]
-    else:
-        lines += ["", "nothing moves"]
+    lines += ["", *moves_table(passes)]
     if saved := data["forward"]["saved"]:
-        told = ", ".join(f"{one['tensor']} {_cell(one['bytes'])}" for one in saved)
+        told = ", ".join(f"{one['tensor']} {cell(one['bytes'])}" for one in saved)
         lines += ["", f"saved for the backward pass, in bytes: {told}"]
     if "parameters" in data:
         lines += [f"parameters: {', '.join(data['parameters']) or 'none'}"]
-    lines += ["", "assumptions:", *(f"  {k}: {t}" for k, t in data["assumptions"].items())]
-    lines += [f"note: {note}" for note in data["notes"]]
-    return "\n".join(line.rstrip() for line in lines)
+    for turn in data.get("turns", ()):
+        lines += [f"{turn['told']} = {cell(turn['length'])}"]
+    return "\n".join([*lines, "", *footer(data)])
 
 
-def _cell(value: Any) -> str:
+def moves_table(passes: Mapping[str, dict[str, Any]]) -> list[str]:
+    """The moves of passes, one on a line, and what the columns say."""
+    every = [(name, move) for name, one in passes.items() for move in one["moves"]]
+    if not every:
+        return ["nothing moves"]
+    timed = "seconds" in every[0][1]
+    heads = ["", "collective", "tensor", "axis", "bytes", "sent per device"]
+    rows = [[*heads, *(["seconds"] if timed else []), "critical"]]
+    for name, move in every:
+        cells = [name, move["collective"].replace("_", "-"), move["tensor"]]
+        cells += [move["axis"] or "-", cell(move["bytes"]), cell(move["sent_bytes"])]
+        cells += [cell(move["seconds"])] if timed else []
+        rows.append([*cells, "yes" if move["critical"] else "no"])
+    last = [move["bytes"] for name, move in every if name == every[-1][0]]
+    side = "l" if any(isinstance(size, str) for size in last) else "r"
+    table = aligned(rows, "llll" + 2 * side + "r" * timed + "l")
+    return [*(line.rstrip() for line in table), "", *NOTES]
+
+
+def footer(data: dict[str, Any]) -> list[str]:
+    """What an answer rests on, and its notes."""
+    told = (f"  {name}: {phrase}" for name, phrase in data["assumptions"].items())
+    return ["assumptions:", *told, *(f"note: {note}" for note in data["notes"])]
+
+
+def cell(value: Any) -> str:
+    """A value as it stands in a table."""
     if isinstance(value, float):
         return f"{value:,.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

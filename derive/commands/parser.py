@@ -25,6 +25,7 @@ TASK = {
     "seq": "tokens of a sequence",
     "batch": "sequences of a step",
 }
+NETWORK = "what the moves run over: chip (default), torus, node, two-level or egress"
 METAVARS = {"seq": "TOKENS", "batch": "SEQUENCES"}
 PLANNED = (*TASK, "assume", "set", "profile", "facts")
 # How messages write an argument, and the option that is typed for it.
@@ -112,6 +113,7 @@ def parser() -> ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND")
     _ask(_command(commands, "ask", "a closed form, its derivation and its value"))
     _layer(_command(commands, "layer", "FLOPs, moves and saved tensors of any block and layout"))
+    _reshard(_command(commands, "reshard", "the moves that bring a tensor to another layout"))
     value = _command(commands, "value", "an expression of symbols, its number and where it is from")
     value.add_argument("expression", metavar="EXPRESSION", help="such as C/W or alpha**2/F")
     _given(value)
@@ -239,6 +241,24 @@ def _layer(layer: ArgumentParser) -> None:
     )
     layer.add_argument("sharding", metavar="SHARDING", help=told)
     _values(layer)
+    _least(layer)
+    told = "with --least, the dimension whose length turns it; the first one of each product if not"
+    _once(layer, "--turns", metavar="DIM", help=told)
+
+
+def _reshard(reshard: ArgumentParser) -> None:
+    told = 'a tensor in two layouts, such as "T[B_X, D] -> T[B, D_X]"'
+    reshard.add_argument("layouts", metavar="LAYOUTS", help=told)
+    _given(reshard)
+    _once(reshard, "--network", help=NETWORK)
+    _least(reshard)
+
+
+def _least(one: ArgumentParser) -> None:
+    told = (
+        "the program that sends the fewest bytes at the sizes that are set, not the canonical one"
+    )
+    one.add_argument("--least", dest="program", action="store_const", const="least", help=told)
 
 
 def _given(one: ArgumentParser) -> None:
@@ -264,8 +284,7 @@ def _values(one: ArgumentParser) -> None:
     _once(one, "--layout", metavar="RULES", help=told)
     told = "the parameters of a block that is written out, if not the tensors called W or W_..."
     _once(one, "--parameters", metavar="NAMES", help=told)
-    told = "what the moves run over: chip (default), torus, node, two-level or egress"
-    _once(one, "--network", help=told)
+    _once(one, "--network", help=NETWORK)
     _once(one, "--gradients", help="precision of the weight gradients")
 
 

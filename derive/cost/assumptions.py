@@ -98,6 +98,10 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "fused": "fused: the activation of a gate is made again, not kept",
         "unfused": "unfused: the activation of a gate is kept",
     },
+    "program": {
+        "canonical": "canonical: moves by the rules of a sharded product",
+        "least": "least: the fewest bytes that a device sends, by search",
+    },
 }
 CHOICES: Mapping[str, tuple[object, ...]] = {name: tuple(ways) for name, ways in PHRASES.items()}
 NAMES = (*CHOICES, "corrections")
@@ -120,6 +124,8 @@ class Assumptions:
     kernels: of the lines that are marked fused, attention's among them: fused, unfused, or
     recomputed (selective recomputation).
     norm, glu: of norms, and of gates with their activation: fused, or unfused as autograd has them.
+    program: how a layer's tensors are moved: by the canonical rules, or with the fewest bytes.
+    sizes: of mesh axes and dimensions, at which the least program is searched.
     corrections: of a training step, by name.
     """
 
@@ -135,7 +141,9 @@ class Assumptions:
     kernels: str = "fused"
     norm: str = "fused"
     glu: str = "fused"
+    program: str = "canonical"
     corrections: frozenset[str] = frozenset(CORRECTIONS)
+    sizes: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         for name in CHOICES:

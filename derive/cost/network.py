@@ -7,7 +7,8 @@ A torus axis has bidirectional bandwidth W: each chip has a link each way round 
 W/2. Collectives over a ring send both ways at once, so a wrapped axis moves W bytes a second and an
 unwrapped one, whose end chips have one neighbour, half of that. Formulas: Scaling Book, sharding
 chapter [SB-sharding]; the exact forms count the chunk-hops of the busiest link. An all-reduce is a
-reduce-scatter and then an all-gather.
+reduce-scatter and then an all-gather. What a permute sends is taken to go as far on the mean as
+that of an all-to-all.
 
 A chip enters a switch by one link of its own, which sends and receives at once, and the switch
 carries what all of them send: a chip takes the bytes that it sends over the link's one-way rate.
@@ -59,12 +60,13 @@ class Torus:
         axes = sp.Add(*(TORUS_AXES.get(axis, sp.S.One) for axis in move.axes))
         rate = self.bandwidth if self.wrap else self.bandwidth / 2
         n = move.devices
-        if move.collective == "all_to_all":
+        if move.collective in ("all_to_all", "permute"):
             # A chunk of V/n^2 bytes goes to each device; on a ring the mean distance is
             # floor(n^2/4)/n hops, and the two directions share the chunks that are half-way round.
             along = n ** (1 / axes)
             hops = sp.floor(along**2 / 4) / along if exact else along / 4
-            return {move.axis: move.array_bytes * (hops / n) / rate}
+            sent = move.array_bytes / (n if move.collective == "all_to_all" else 1)
+            return {move.axis: sent * hops / rate}
         return {move.axis: _sent(move, exact) / axes / rate}
 
 
@@ -98,7 +100,7 @@ class TwoLevels:
         n, near = move.devices, self.near(move.axes)
         if near == n:
             return {NODE: _sent(move, exact) / v.W_node}
-        if move.collective == "send":
+        if move.collective in ("send", "permute"):
             return {CARDS: move.array_bytes / v.W_dcn}
         inside, out = (near - 1) / near, ((n - near) / n if exact else sp.S.One)
         if move.collective == "all_to_all":  # each device's n-th goes straight to where it belongs

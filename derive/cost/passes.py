@@ -26,7 +26,8 @@ from derive.cost.block import (
     as_block,
 )
 from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements
-from derive.cost.rules import Operands, Pass, reshard, whole_name
+from derive.cost.route import Sizes, sizes_of
+from derive.cost.rules import Operands, Pass, whole_name
 from derive.notation.errors import unknown
 from derive.notation.symbols import e, e_32, find
 
@@ -65,8 +66,13 @@ def gradient(tensor: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def program(block: Block, keep: str = "activations", fusion: Fusion = FUSED) -> Program:
-    """The program of a block.
+def program(
+    block: Block,
+    keep: str = "activations",
+    fusion: Fusion = FUSED,
+    least: tuple[tuple[str, int], ...] | None = None,
+) -> Program:
+    """The program of a block: by the canonical rules, or the least one at the sizes given.
 
     `keep` says which gathered tensors the forward pass leaves for the backward one: activations,
     weights, all or none; what is not kept is gathered again. Within a pass a gathered tensor is
@@ -74,18 +80,19 @@ def program(block: Block, keep: str = "activations", fusion: Fusion = FUSED) -> 
     """
     if keep not in KEEP:
         raise unknown("value of keep", keep, KEEP)
-    forward = _Forward(as_block(block))
+    sizes = None if least is None else sizes_of(block, dict(least))
+    forward = _Forward(as_block(block), sizes)
     forward.run()
     backward = _Backward(block, forward, keep, fusion)
     backward.run()
-    update: list[Operation] = []
+    update = Pass({name: [block.state_of(name)] for name in block.parameters}, (), sizes=sizes)
     for name in block.parameters:
-        update += reshard(block.state_of(name), block[name].layout, e, critical=False)
+        update.fetch(block[name])
     return Program(
         block,
         _cost("forward", forward.program, block),
         _cost("backward", backward.program, block),
-        _cost("update", update, block),
+        _cost("update", update.program, block),
         tuple(replace(s, bytes=s.bytes.xreplace(block.same_length)) for s in backward.saved()),
     )
 
@@ -138,10 +145,11 @@ class _LineByLine(Pass):
 
 
 class _Forward(_LineByLine):
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, sizes: Sizes | None) -> None:
         self.block = block
         names = (*block.inputs, *block.parameters)
-        super().__init__({name: [block[name]] for name in names}, activations(block))
+        held = {name: [block[name]] for name in names}
+        super().__init__(held, activations(block), sizes=sizes)
 
     def run(self) -> None:
         for line in self.block.lines:
@@ -163,7 +171,8 @@ class _Backward(_LineByLine):
                 held[name] = [tensor for tensor in kept if not self._passed_round(tensor)]
         held |= {f"d{name}": [gradient(block[name])] for name in block.outputs}
         critical = {f"d{name}" for name in self.order}
-        super().__init__(held, critical, {f"d{name}" for name in block.parameters})
+        reduced = {f"d{name}" for name in block.parameters}
+        super().__init__(held, critical, reduced, forward.sizes)
 
     def _passed_round(self, tensor: Tensor) -> bool:
         """Whether it is what a ring brings together, which no device ever has whole."""

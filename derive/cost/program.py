@@ -18,16 +18,23 @@ from derive.cost.block import Tensor, joined
 from derive.notation.symbols import find, fma, mesh_axis
 from derive.notation.text import text
 
-Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "load"]
+Collective = Literal[
+    "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute", "send", "load"
+]
 
+IN_PARTS = ("all_gather", "all_to_all")  # of an array that the group holds in parts before
 # How often the whole array passes over the wire for large n. What a ring or a switch makes of an
 # all-to-all belongs to the network.
 TRAVERSALS: dict[Collective, int] = {**dict.fromkeys(get_args(Collective), 1), "all_reduce": 2}
 
 
 def degree(axes: tuple[str, ...]) -> sp.Expr:
-    """The number of devices in a group that spans the mesh axes `axes`."""
-    return sp.Mul(*(mesh_axis(axis) for axis in axes))
+    """The number of devices in a group that spans the mesh axes `axes`, or parts of them, Y:(2)4:
+    four devices, two apart."""
+    parts = (
+        sp.Integer(axis.partition(")")[2]) if ":" in axis else mesh_axis(axis) for axis in axes
+    )
+    return sp.Mul(*parts)
 
 
 def elements(tensor: Tensor, without: tuple[str, ...] = ()) -> sp.Expr:
@@ -39,7 +46,8 @@ def elements(tensor: Tensor, without: tuple[str, ...] = ()) -> sp.Expr:
 @dataclass(frozen=True)
 class Move:
     """One collective. `array_bytes` is the full array at that point: what an all-gather makes, what
-    a reduction starts from, and for an all-to-all all that the group holds. Unit: byte.
+    a reduction starts from, for an all-to-all all that the group holds, and for a permute the shard
+    that each device hands to another one. Unit: byte.
 
     `axes` is the group, outermost first: mesh axes, or S for slices. `critical` says whether the
     computation of the pass waits for it; what it does not wait for can hide under the products
@@ -71,7 +79,7 @@ class Move:
     @cached_property
     def sent_bytes(self) -> sp.Expr:
         """Exactly what one device sends, for a group of any finite size."""
-        if self.collective in ("send", "load"):
+        if self.collective in ("permute", "send", "load"):
             return self.array_bytes
         n = self.devices
         share = (n - 1) / n**2 if self.collective == "all_to_all" else (n - 1) / n
@@ -85,6 +93,21 @@ class Moved:
     move: Move
     before: Tensor
     after: Tensor
+
+
+def moved(
+    collective: Collective,
+    before: Tensor,
+    after: Tensor,
+    axes: tuple[str, ...],
+    element: sp.Expr,
+    critical: bool,
+) -> Moved:
+    """A move between two layouts of elements of so many bytes; the array counted is the one that is
+    whole over `axes`, but for a permute."""
+    parts = degree(axes) if collective in IN_PARTS else sp.S.One
+    size = element * elements(before) * parts
+    return Moved(Move(collective, before.name, axes, size, critical), before, after)
 
 
 @dataclass(frozen=True)

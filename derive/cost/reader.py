@@ -51,6 +51,22 @@ def block(text: str, parameters: Collection[str] | None = None) -> Block:
     return reading.block(parameters)
 
 
+def resharded(text: str) -> tuple[Tensor, Tensor]:
+    """A tensor in two layouts, read from "T[B_X, D] -> T[B, D_X]". Raises ShardingError naming what
+    is wrong and what was expected."""
+    if len(text) > LONGEST:
+        raise ShardingError(f"two layouts have at most {LONGEST} characters, found {len(text)}")
+    cursor = _Cursor(text)
+    before = cursor.tensor({})
+    cursor.take("->")
+    after = cursor.tensor({})
+    cursor.end()
+    if (after.name, after.dims) != (before.name, before.dims):
+        told = f"expected {before.name}[{', '.join(before.dims)}] in another layout"
+        raise ShardingError(f"{before} -> {after}: {told}")
+    return before, after
+
+
 def _statements(text: str) -> list[str]:
     """The statements of a text; a line that begins or ends in a sign goes on."""
     statements: list[str] = []

@@ -12,7 +12,8 @@ For `left . right -> result` and one mesh axis:
 
 The rules are canonical, not always the cheapest: under rule 2 slicing the other operand, where it
 is replicated, can move less. Where an axis that has to leave a dimension bars a scatter onto it,
-the sums are all-reduced and resharded.
+the sums are all-reduced and resharded. A pass that is given sizes takes the least program instead
+(`least`).
 """
 
 from __future__ import annotations
@@ -23,18 +24,10 @@ from itertools import takewhile
 import sympy as sp
 
 from derive.cost.block import Layout, Split, Tensor, summed_dims
-from derive.cost.program import (
-    Applied,
-    Collective,
-    Move,
-    Moved,
-    Multiplied,
-    Operation,
-    Pair,
-    Sliced,
-    elements,
-)
-from derive.notation.symbols import e, e_g
+from derive.cost.least import least_splits
+from derive.cost.program import Applied, Moved, Multiplied, Operation, Pair, Sliced, elements, moved
+from derive.cost.route import Sizes, route
+from derive.notation.symbols import e, e_g, find
 
 Operands = tuple[Tensor, Tensor, sp.Rational]  # left, right, the part of the product done
 
@@ -43,7 +36,8 @@ class Pass:
     """The program of one pass as it grows, and the layouts in which each tensor is held so far.
 
     `critical` are the names of the tensors whose moves the pass waits for, `reduced` those of the
-    gradients of parameters. `fetched` collects what was brought from `held` as it stood at first.
+    gradients of parameters. With `sizes` it is the least one at them.
+    `fetched` collects what was brought from `held` as it stood at first.
     """
 
     def __init__(
@@ -51,7 +45,9 @@ class Pass:
         held: dict[str, list[Tensor]],
         critical: Collection[str],
         reduced: Collection[str] = (),
+        sizes: Sizes | None = None,
     ) -> None:
+        self.sizes = sizes
         self.program: list[Operation] = []
         self.held = held
         self.critical = frozenset(critical)
@@ -66,8 +62,11 @@ class Pass:
         Products that leave the sum in different layouts are reduced one by one, and then added.
         """
         groups: dict[tuple[Layout, tuple[str, ...]], list[Pair]] = {}
-        for left, right, share in terms:
-            split = _roles(left, right, result)
+        splits = [_roles(left, right, result) for left, right, _ in terms]
+        if self.sizes is not None:
+            held = [(self.held[left.name], self.held[right.name]) for left, right, _ in terms]
+            splits = least_splits(held, result, self.sizes, self.size)
+        for (left, right, share), split in zip(terms, splits, strict=True):
             ready = (self.fetch(left.laid_out(split)), self.fetch(right.laid_out(split)))
             summed = summed_dims(left, right, result)
             partial = tuple(axis for dim in summed for axis in split[dim])
@@ -92,21 +91,24 @@ class Pass:
 
     def fetch(self, wanted: Tensor) -> Tensor:
         """Bring a tensor to a layout from the held one that needs least, and hold what comes."""
-        routes = [(self._route(tensor, wanted), tensor) for tensor in self.held[wanted.name]]
-        route, source = min(routes, key=lambda one: _moved_axes(one[0]))
+        source, steps = self._from(self.held[wanted.name], wanted)
         if source in self.given:
             self.fetched[source] = None
-        self.program.extend(route)
-        self.held[wanted.name] += [step.after for step in route if isinstance(step, Moved)]
+        self.program.extend(steps)
+        self.held[wanted.name] += [step.after for step in steps if isinstance(step, Moved)]
         return wanted
 
     def reshard(self, local: Tensor, result: Tensor) -> None:
         """Rule 5: bring what was made to the layout of its declaration, and hold it."""
-        self.program.extend(self._route(local, result))
+        self.program.extend(self._from([local], result)[1])
         self.held[result.name] = [result]
 
     def finish(self, local: Tensor, partial: tuple[str, ...], result: Tensor) -> None:
         """Rules 3 and 5: reduce the partial sums, scattering where declared, then reshard."""
+        if self.sizes is not None:
+            self.program.extend(self._from([local], result, partial)[1])
+            self.held[result.name] = [result]
+            return
         element, critical = self.element(result), self.waits_for(result)
         current = local
         for dim, axes in result.split.items():
@@ -130,12 +132,25 @@ class Pass:
             self.program.append(moved("all_reduce", current, current, partial, element, critical))
         self.reshard(current, result)
 
-    def _route(self, tensor: Tensor, wanted: Tensor) -> list[Operation]:
-        return reshard(tensor, wanted.layout, self.element(wanted), self.waits_for(wanted))
+    def _from(
+        self, held: Sequence[Tensor], wanted: Tensor, partial: tuple[str, ...] = ()
+    ) -> tuple[Tensor, list[Operation]]:
+        """The one of several held layouts that needs least, and what brings it to another."""
+        element, critical = self.element(wanted), self.waits_for(wanted)
+        if self.sizes is not None:
+            return route(held, partial, wanted, self.sizes, element, critical)
+        routes = [(one, reshard(one, wanted.layout, element, critical)) for one in held]
+        return min(routes, key=lambda one: _moved_axes(one[1]))
 
     def element(self, tensor: Tensor) -> sp.Symbol:
         """The bytes of an element of a tensor."""
         return e_g if whole_name(tensor.name) in self.reduced else e
+
+    def size(self, tensor: Tensor) -> int:
+        """The bytes of a whole tensor at the sizes of the least program."""
+        known = self.sizes.lengths if self.sizes is not None else {}
+        whole = self.element(tensor) * elements(tensor, without=tensor.axes)
+        return int(whole.xreplace({find(name): sp.Integer(n) for name, n in known.items()}))
 
     def waits_for(self, tensor: Tensor) -> bool:
         """Whether the pass waits for the moves of a tensor."""
@@ -184,19 +199,6 @@ def _role(axis: str, left: Tensor, right: Tensor, result: Tensor) -> str | None:
 
 
 # --- rule 5: slices (free), all-to-alls and all-gathers
-
-
-def moved(
-    collective: Collective,
-    before: Tensor,
-    after: Tensor,
-    axes: tuple[str, ...],
-    element: sp.Expr,
-    critical: bool,
-) -> Moved:
-    """A move between two layouts; the array counted is the one that is whole over `axes`."""
-    size = element * elements(before, without=axes)
-    return Moved(Move(collective, before.name, axes, size, critical), before, after)
 
 
 def reshard(tensor: Tensor, target: Layout, element: sp.Expr, critical: bool) -> list[Operation]:

@@ -19,9 +19,10 @@ import sympy as sp
 from derive.cost.assumptions import CHOICES, DEFAULT, Assumptions
 from derive.cost.block import Block, Fusion, ProductLine, gated
 from derive.cost.layout import spread
-from derive.cost.passes import program
+from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, Saved, degree
 from derive.cost.reader import block
+from derive.cost.route import sizes_of
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, guarded, quoted, unknown
@@ -147,7 +148,7 @@ class Strategy:
         laid_out = self.laid_out(assumptions)
         if laid_out is None:
             return self.declared
-        whole = program(laid_out, assumptions.keep, assumptions.fusion)
+        whole = _program(laid_out, assumptions)
         # Weights that an optimizer step left in pieces are gathered before the next forward pass.
         forward = replace(
             whole.forward,
@@ -159,15 +160,14 @@ class Strategy:
     def saved(self, assumptions: Assumptions = DEFAULT) -> tuple[Saved, ...]:
         """What the forward pass leaves for the backward one; nothing for declared moves."""
         laid_out = self.laid_out(assumptions)
-        if laid_out is None:
-            return ()
-        return program(laid_out, assumptions.keep, assumptions.fusion).saved
+        return () if laid_out is None else _program(laid_out, assumptions).saved
 
     @property
     def taken(self) -> tuple[str, ...]:
         """The assumptions that play a part: of kernels those that the block has."""
         kernels = self.block.kernels if self.block is not None else ()
-        return tuple(n for n in CHOICES if n not in Fusion._fields or n in kernels)
+        left_out = {*Fusion._fields, *(("program",) if self.block is None else ())} - {*kernels}
+        return tuple(n for n in CHOICES if n not in left_out)
 
     def laid_out(self, assumptions: Assumptions = DEFAULT) -> Block | None:
         """The block under the assumptions; None where the moves are declared. Raises DeriveError
@@ -194,6 +194,10 @@ class Strategy:
         if assumptions.network == "two-level" and len(self.nested) > 1:
             *outer, inner = self.nested
             told["network"] += f"; {inner} inside a node, {' and '.join(outer)} over nodes"
+        if self.block is None:
+            del told["program"]
+        elif assumptions.program == "least":
+            told["program"] += f"; {sizes_of(self.block, dict(assumptions.sizes))}"
         lines = self.block.lines if self.block is not None else ()
         if any(isinstance(line, ProductLine) and 0 < line.share < 1 for line in lines):
             told["causal"] = "causal: a mask leaves out half of the scores and of their products"
@@ -220,6 +224,11 @@ class Strategy:
 
     def _repr_latex_(self) -> str | None:
         return f"$\\displaystyle {self.block.latex}$" if self.block is not None else None
+
+
+def _program(laid_out: Block, assumptions: Assumptions) -> Program:
+    least = assumptions.sizes if assumptions.program == "least" else None
+    return program(laid_out, assumptions.keep, assumptions.fusion, least)
 
 
 def layer(

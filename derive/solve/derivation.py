@@ -34,6 +34,7 @@ VERBS: Mapping[str, str] = {
     "reduce_scatter": "reduce-scatters",
     "all_reduce": "all-reduces",
     "all_to_all": "exchanges by all-to-all",
+    "permute": "permutes",
     "send": "sends",
     "load": "loads",
 }

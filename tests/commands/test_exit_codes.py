@@ -20,6 +20,8 @@ TYPED = {
     ("ask", 2): "fdsp B/X",
     ("layer", 0): "fsdp",
     ("layer", 2): "fdsp",
+    ("reshard", 0): "T[B_X,D]->T[B,D_X]",
+    ("reshard", 2): "T[B_X,D]->T[D_X,B]",
     ("value", 0): "C/W --chip tpu-v5p",
     ("value", 2): "C/Q --chip tpu-v5p",
     ("mesh", 0): "--sizes tp=2,dp=2 --cards-per-node 2",

@@ -10,7 +10,15 @@ import sympy as sp
 from derive.notation.read import expression
 
 MOVE = {"collective", "tensor", "axis", "array_bytes", "bytes", "sent_bytes", "critical", "under"}
-COLLECTIVES = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "load"}
+COLLECTIVES = {
+    "all_gather",
+    "reduce_scatter",
+    "all_reduce",
+    "all_to_all",
+    "permute",
+    "send",
+    "load",
+}
 STRATEGIES = ["data_parallel", "fsdp", "tensor_parallel", "fsdp_tensor", "pipeline", "cross_pod"]
 
 # The per-layer table of the four strategies in bf16, by hand: FLOPs and bytes of each pass.

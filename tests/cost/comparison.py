@@ -14,6 +14,7 @@ from derive.cost.block import FUSED, Block, FunctionLine, Fusion, Tensor
 from derive.cost.passes import Program, gradient, program
 from derive.cost.program import Applied, Moved, Multiplied, PassCost, Saved, Sliced
 from derive.cost.reader import block
+from derive.cost.route import sizes_of
 from derive.notation.symbols import find, mesh_axis
 
 ELEMENT, GRADIENT, WIDE = 2, 5, 7  # bytes; unlike, so that mixing them up shows
@@ -83,13 +84,18 @@ def sizes_for(whole: Program, mesh: Mesh) -> Sizes:
 
 
 def compare(
-    read: Block | str, mesh_sizes: dict[str, int], keep: str = "activations", fusion: Fusion = FUSED
+    read: Block | str,
+    mesh_sizes: dict[str, int],
+    keep: str = "activations",
+    fusion: Fusion = FUSED,
+    least: bool = False,
 ) -> Program:
     """Run all passes; raise AssertionError where results, bytes or FLOPs differ from what is
-    derived, and return the program that was run."""
+    derived, and return the program that was run: the canonical or the least one."""
     read = block(read) if isinstance(read, str) else read
-    mesh = Mesh({axis: mesh_sizes.get(axis, 1) for axis in read.mesh} or {"X": 1})
-    whole = program(read, keep, fusion)
+    degrees = {axis: mesh_sizes.get(axis, 1) for axis in read.mesh} or {"X": 1}
+    whole = program(read, keep, fusion, tuple(degrees.items()) if least else None)
+    mesh = Mesh(sizes_of(read, degrees).parts if least else degrees)
     sizes = sizes_for(whole, mesh)
     values, whole_numbers = truth(read, sizes), is_exact(read)
     wanted: dict[Tensor, np.ndarray] = {}
@@ -155,7 +161,8 @@ class Counter:
         self.known: dict[sp.Expr, Fraction] = {}
         self.sizes = sizes
         self.numbers = {find(name): sp.Integer(size) for name, size in sizes.items()}
-        self.numbers |= {mesh_axis(axis): sp.Integer(n) for axis, n in mesh.sizes.items()}
+        axes = {axis.partition(":")[0] for axis in mesh.sizes}
+        self.numbers |= {mesh_axis(axis): sp.Integer(mesh.size((axis,))) for axis in axes}
         bytes_ = {"e": ELEMENT, "e_g": GRADIENT, "e_32": WIDE, "fma": 2}
         self.numbers |= {find(name): sp.Integer(size) for name, size in bytes_.items()}
 

@@ -30,7 +30,8 @@ class SimulationError(AssertionError):
 
 @dataclass(frozen=True)
 class Mesh:
-    """A mesh of devices with axes of any name; an axis that is not given has one device."""
+    """A mesh of devices with axes of any name; an axis that is not given has one device, unless
+    parts of it are: Y:(1)2 and Y:(2)3 are Y, the first one outermost."""
 
     sizes: dict[str, int]
 
@@ -42,12 +43,18 @@ class Mesh:
     def shape(self) -> tuple[int, ...]:
         return tuple(self.sizes.values())
 
+    def own(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """The axes as the mesh has them."""
+        return tuple(
+            own for axis in axes for own in self.axes if own.split(":(")[0] == axis or own == axis
+        )
+
     def size(self, axes: tuple[str, ...]) -> int:
-        return prod(self.sizes.get(axis, 1) for axis in axes)
+        return prod(self.sizes[axis] for axis in self.own(axes))
 
     def places(self, axes: tuple[str, ...]) -> tuple[int, ...]:
         """Where the axes that the mesh has stand in it."""
-        return tuple(self.axes.index(axis) for axis in axes if axis in self.sizes)
+        return tuple(map(self.axes.index, self.own(axes)))
 
     def rank(self, device: Device | np.ndarray, axes: tuple[str, ...]) -> int:
         """A device's number along `axes`, the first one outermost; of many, given as arrays of
@@ -75,7 +82,7 @@ class Mesh:
         for axes, size in zip(layout, whole.shape, strict=True):
             if size % self.size(axes):
                 raise SimulationError(f"{size} elements do not split over {axes} of {self.sizes}")
-            own = [axis for axis in axes if axis in self.sizes]
+            own = self.own(axes)
             apart += [*(self.sizes[axis] for axis in own), size // self.size(axes)]
             names += [*own, ""]
         split = [names.index(axis) for axis in self.axes if axis in names]
@@ -138,7 +145,7 @@ class Machine:
 
     def put(self, tensor: Tensor, shards: np.ndarray, partial: tuple[str, ...] = ()) -> None:
         """Have the devices hold shards of a tensor, and check them."""
-        self.shards[tensor], self.partial[tensor] = shards, partial
+        self.shards[tensor], self.partial[tensor] = shards, self.mesh.own(partial)
         self.check(tensor)
 
     def run(self, program: tuple[Operation, ...]) -> None:
@@ -269,10 +276,13 @@ class Machine:
 
     def move(self, op: Moved) -> tuple[np.ndarray, tuple[str, ...]]:
         """Run one collective in every group of its axes; also the axes that are still to reduce."""
-        kind, axes = op.move.collective, op.move.axes
+        kind, axes = op.move.collective, self.mesh.own(op.move.axes)
         reducing = kind in ("reduce_scatter", "all_reduce")
-        shards = self.held(op.before, whole=not reducing)
-        pairs = list(zip(op.before.layout, op.after.layout, strict=True))
+        if kind == "permute":
+            return self.permute(op), self.partial[op.before]
+        shards = self.held(op.before, whole=False)  # a partial sum stays one where it is moved
+        layouts = (map(self.mesh.own, layout) for layout in (op.before.layout, op.after.layout))
+        pairs = list(zip(*layouts, strict=True))
         lost = [i for i, (b, a) in enumerate(pairs) if len(a) < len(b)]
         gained = [i for i, (b, a) in enumerate(pairs) if len(a) > len(b)]
         if (len(lost), len(gained)) != SHAPES[kind]:
@@ -305,6 +315,35 @@ class Machine:
         array = largest.get(kind, local[0].size)
         self.sent.append(Sent(sent[0] // groups, array // groups))
         return self.mesh.by_device(np.stack(after), axes), left
+
+    def permute(self, op: Moved) -> np.ndarray:
+        """Each device of a group hands its shard to one that wants it; those that hold what they
+        want keep it. What the busiest sends is counted."""
+        shards, mesh = self.held(op.before, whole=False), self.mesh
+        shape = self.values[op.before.name.partition("+")[0]].shape
+        fixed = [
+            place for place, axis in enumerate(mesh.axes) if axis not in mesh.own(op.move.axes)
+        ]
+        own, wanted = (
+            {device: mesh.block(layout, shape, device) for device in np.ndindex(mesh.shape)}
+            for layout in (op.before.layout, op.after.layout)
+        )
+        free = {device for device in own if own[device] != wanted[device]}
+        after, waiting = shards.copy(), sorted(free)
+        for device in waiting:
+            senders = (
+                peer
+                for peer in sorted(free)
+                if own[peer] == wanted[device] and all(peer[p] == device[p] for p in fixed)
+            )
+            sender = next(senders, None)
+            if sender is None:
+                raise SimulationError(f"a permute cannot bring {op.before} to {op.after}")
+            free.remove(sender)
+            after[device] = shards[sender]
+        size = shards[(0,) * len(mesh.shape)].size
+        self.sent.append(Sent(size if waiting else 0, size))
+        return after
 
 
 # How many dimensions each collective makes less split and more split.

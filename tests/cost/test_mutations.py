@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 import sympy as sp
@@ -137,7 +137,7 @@ def all_reduce_once(patch: pytest.MonkeyPatch) -> None:
 
 def shard_for_array(patch: pytest.MonkeyPatch) -> None:
     """The bytes of a shard where those of the whole array are meant."""
-    patch.setattr(rules, "elements", lambda tensor, without=(): ELEMENTS(tensor))
+    patch.setattr(program, "IN_PARTS", ())
 
 
 def one_element_size(patch: pytest.MonkeyPatch) -> None:
@@ -425,7 +425,7 @@ def optimizer_like_the_weights(patch: pytest.MonkeyPatch) -> None:
 
 def no_update(patch: pytest.MonkeyPatch) -> None:
     """Parameters that are not gathered from the optimizer's state."""
-    patch.setattr(passes, "reshard", lambda *args, **named: [])
+    patch.setattr(passes, "Pass", lambda *args, **named: SimpleNamespace(program=[], fetch=str))
 
 
 # --- what waits for what

@@ -88,6 +88,7 @@ AWKWARD = {
 }
 
 UNEVEN = {"X": 2, "Y": 3, "Z": 4, "dp": 2, "cp": 3, "tp": 2}
+APART = {"X": 2, "Y": 4, "Z": 2, "dp": 2, "cp": 2, "tp": 4}
 MESHES = ({"X": 4, "Y": 3, "Z": 2}, {"X": 2, "Y": 2, "Z": 3}, {"X": 1, "Y": 5, "Z": 1})
 NAMED = {name: one.block for name, one in STRATEGIES.items() if one.block is not None}
 
@@ -111,6 +112,7 @@ def test_named_strategies(name: str, mesh: dict[str, int]) -> None:
     for keep in KEEP:
         compare(NAMED[name], mesh, keep)
     compare(NAMED[name], mesh, fusion=UNFUSED)
+    compare(NAMED[name], mesh, least=True)
     gate = STRATEGIES[name].gate
     if gate is not None:
         compare(gate, mesh)
@@ -126,7 +128,9 @@ def test_awkward(name: str) -> None:
     read = block(AWKWARD[name])
     for keep in KEEP:
         compare(read, UNEVEN, keep)
+        compare(read, UNEVEN, keep, least=True)
     compare(read, UNEVEN, fusion=UNFUSED)
+    compare(read, APART, least=True)
     if all(hasattr(line, "rights") for line in read.lines) and len(read.lines) > 1:
         compare(gated(read) if len(read.lines[0].rights) == 1 else read, UNEVEN)
 
@@ -138,7 +142,7 @@ def test_odd(text: str) -> None:
     for layout in (" ".join(f"{dim}:X" for dim in dims), " ".join(f"{d}:Y" for d in dims[::-1])):
         for fusion in FUSIONS:
             compare(spread(read, f"{layout} D:Z(optimizer)" if read.parameters else layout),
-                    UNEVEN, "all", fusion)  # fmt: skip
+                    UNEVEN, "all", fusion, least=fusion is FUSIONS[0])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -206,6 +210,24 @@ def runs(examples: int) -> settings:
 @given(shardings(), meshes(), st.sampled_from(KEEP))
 def test_random_shardings(read: Block, sizes: dict[str, int], keep: str) -> None:
     compare(read, sizes, keep)
+
+
+@runs(50)
+@given(shardings(), meshes(), st.sampled_from(KEEP))
+def test_the_least_programs_of_random_shardings(
+    read: Block, sizes: dict[str, int], keep: str
+) -> None:
+    compare(read, sizes, keep, least=True)
+
+
+@runs(40)
+@given(
+    typed(), meshes((*AXES, *NAMED_AXES[1:3]), 8), st.sampled_from(KEEP), st.sampled_from(FUSIONS)
+)
+def test_the_least_programs_of_random_layouts(
+    read: Block, sizes: dict[str, int], keep: str, fusion: Fusion
+) -> None:
+    compare(read, sizes, keep, fusion, least=True)
 
 
 @runs(150)

@@ -1,0 +1,332 @@
+"""The least route: of all that bring a tensor to a layout, that in which a device sends the fewest
+bytes.
+
+A tensor stands in a layout, as a whole or as a partial sum over mesh axes. From one such state to
+another lead a slice, which is free, an all-gather or an all-to-all of the inner axes of a
+dimension, a permute between layouts whose shards have one shape, and what reduces a partial sum.
+What a device sends is a share of the whole tensor that the degrees of the mesh axes alone decide:
+the least route is the shortest path, and the same for a tensor of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import heappop, heappush
+from itertools import chain, combinations, combinations_with_replacement, count, pairwise
+from itertools import permutations as orders
+from math import comb, gcd, perm, prod
+from types import MappingProxyType
+from typing import NamedTuple
+
+import sympy as sp
+
+from derive.cost.block import Block, Layout, ProductLine, Tensor
+from derive.cost.program import Collective, Operation, Sliced, moved
+from derive.notation.errors import ShardingError
+from derive.notation.symbols import vocabulary
+
+MOST_LAYOUTS = 3000  # of one tensor that are searched
+MANY = 700  # above which fewer axes are searched
+NO_AXES = ("N", "S", "virtual")  # numbers of devices that are no axis inside a slice
+ELEMENTS = ("e", "e_g", "e_32")
+# Lengths of dimensions where none are given, as of a large model, and bytes of an element.
+USUAL: Mapping[str, int] = MappingProxyType({
+    "B": 2**17, "T": 2**13, "U": 2**13, "D": 2**13, "F": 2**15, "V": 2**17, "K": 8, "G": 8,
+    "H": 128, "E": 64, "J": 2**11, "b_seq": 1, "B_seq": 2**10, "e": 2, "e_g": 2, "e_32": 4,
+})  # fmt: skip
+
+
+# --- sizes
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes at which programs are compared: devices along each mesh axis, and the lengths of
+    dimensions; `given` names those that are not taken where nothing is said. `apart` says whether
+    an axis of 2 x 2 devices may be taken as two, named as Shardy does, Y:(1)2 and Y:(2)2."""
+
+    degrees: Mapping[str, int]
+    lengths: Mapping[str, int]
+    given: frozenset[str]
+    apart: bool = False
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The devices along each axis, those taken apart as far as their primes go."""
+        known: dict[str, int] = {}
+        for axis, n in self.degrees.items():
+            primes, before = [p for p, k in sp.factorint(n).items() for _ in range(k)], 1
+            for prime in primes if self.apart and len(primes) > 1 else ():
+                known[f"{axis}:({before}){prime}"] = prime
+                before *= prime
+            known |= {axis: n} if before == 1 else {}
+        return known
+
+    def __str__(self) -> str:
+        sizes = {**self.degrees, **self.lengths}
+        told = [
+            f"{n} = {x:,}" + " (taken)" * (n not in self.given)
+            for n, x in sizes.items()
+            if n not in ELEMENTS
+        ]
+        return ", ".join(told)
+
+
+def sizes_of(block: Block, given: Mapping[str, int]) -> Sizes:
+    """The sizes of a block that are given, and others: lengths as of a large model where it has
+    products, and for mesh axes primes, so that no permute rests on two of them being alike. Mesh
+    axes that are given and split nothing are there, too; for products axes are taken apart."""
+    known = vocabulary()
+    others = (
+        n for n in given if n not in NO_AXES and n in known and known[n].role in ("mesh", "axis")
+    )
+    degrees = {axis: given.get(axis, 0) for axis in (*block.mesh, *others)}
+    prime = 3
+    for axis in degrees:
+        while degrees[axis] == 0:
+            prime = int(sp.nextprime(prime))
+            degrees[axis] = prime if all(n % prime for n in degrees.values() if n) else 0
+    products = any(isinstance(line, ProductLine) for line in block.lines)
+    lengths = {**(USUAL if products else {}), **given}
+    named = {dim: lengths[dim] for dim in (*block.dims, *ELEMENTS) if dim in lengths}
+    return Sizes(degrees, named, frozenset(given), products)
+
+
+# --- states and steps
+
+
+class State(NamedTuple):
+    """How a tensor stands: its layout, and the axes over which it is a partial sum."""
+
+    layout: Layout
+    partial: frozenset[str] = frozenset()
+
+
+class Step(NamedTuple):
+    """One operation from a state, a slice where there is no collective, and what a device sends."""
+
+    collective: Collective | None
+    axes: tuple[str, ...]
+    after: State
+    sent: int
+
+
+class Reached(NamedTuple):
+    """What was sent to reach a state, in how many moves and operations; the state and the step
+    before it, nothing at a start."""
+
+    sent: int = 0
+    moves: int = 0
+    operations: int = 0
+    last: tuple[State, Step] | None = None
+
+
+@dataclass(frozen=True)
+class Space:
+    """The states of a tensor over mesh axes or parts of them, each with its number of devices.
+
+    `most` are for each dimension the most devices that it can be split over, a divisor of all that
+    there are. What is sent is counted in units of which the tensor has `whole`.
+    """
+
+    degrees: tuple[tuple[str, int], ...]
+    most: tuple[int, ...]
+
+    @property
+    def whole(self) -> int:
+        return self.devices(axis for axis, _ in self.degrees) ** 2
+
+    def devices(self, axes: Iterable[str]) -> int:
+        """The devices of a group over `axes`."""
+        known = dict(self.degrees)
+        return prod(known[axis] for axis in axes)
+
+    def split(self, layout: Layout) -> tuple[int, ...]:
+        """Over how many devices each dimension is split."""
+        return tuple(map(self.devices, layout))
+
+    def holds(self, layout: Layout) -> bool:
+        """Whether each dimension can be split so."""
+        return not any(map(int.__mod__, self.most, self.split(layout)))
+
+    def state(self, tensor: Tensor, partial: Iterable[str] = ()) -> State:
+        """How a tensor stands, in the axes of the space."""
+        known = dict(self.degrees)
+
+        def own(axes: Iterable[str]) -> Iterator[str]:
+            for axis in axes:
+                yield from (
+                    (axis,) if axis in known else (a for a in known if a.startswith(f"{axis}:"))
+                )
+
+        return State(tuple(tuple(own(axes)) for axes in tensor.layout), frozenset(own(partial)))
+
+    def joined(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """Axes, with all parts of one that stand in their order as that axis again."""
+        text = f" {' '.join(axes)} "
+        for axis in {a.partition(":")[0]: None for a, _ in self.degrees if ":" in a}:
+            parts = " ".join(a for a, _ in self.degrees if a.startswith(f"{axis}:"))
+            text = text.replace(f" {parts} ", f" {axis} ")
+        return tuple(text.split())
+
+
+def space_of(tensor: Tensor, axes: Collection[str], sizes: Sizes) -> Space:
+    """The states of a tensor over the mesh, since an axis that splits it neither before nor after
+    can help: in parts, or whole where that is too much to search, or else over `axes` alone.
+    Raises ShardingError where these are too many."""
+    dims = len(tensor.dims)
+    own = {axis: n for axis, n in sizes.degrees.items() if axis in axes}
+    for searched, limit in ((sizes.parts, MANY), (sizes.degrees, MANY), (own, MOST_LAYOUTS)):
+        n = len(searched)
+        if sum(perm(n, k) * comb(k + dims - 1, k) for k in range(n + 1)) <= limit:
+            devices = prod(searched.values())
+            # Lengths bar what they do not divide where all that would divide them is given.
+            known = tensor.dims if sizes.given.issuperset(sizes.degrees) else ()
+            lengths = [
+                sizes.lengths[d] if d in known and d in sizes.given else 0 for d in tensor.dims
+            ]
+            return Space(tuple(searched.items()), tuple(gcd(n, devices) for n in lengths))
+    told = f"{dims} dimensions over {n} mesh axes have more than {MOST_LAYOUTS:,} layouts"
+    raise ShardingError(f"{tensor.name}: {told}, the most among which the least is searched")
+
+
+def layouts(dims: int, axes: Sequence[str]) -> Iterator[Layout]:
+    """Every way to split dimensions by some of the axes, in any order."""
+    for used in range(len(axes) + 1):
+        for order in orders(axes, used):
+            for cuts in combinations_with_replacement(range(used + 1), dims - 1):
+                yield tuple(order[a:b] for a, b in pairwise((0, *cuts, used)))
+
+
+@lru_cache(maxsize=64)
+def _of_one_shape(space: Space) -> dict[tuple[int, ...], list[Layout]]:
+    """The layouts of a space, by how they split the dimensions."""
+    alike: dict[tuple[int, ...], list[Layout]] = {}
+    for layout in layouts(len(space.most), [axis for axis, _ in space.degrees]):
+        alike.setdefault(space.split(layout), []).append(layout)
+    return alike
+
+
+@lru_cache(maxsize=50_000)
+def _steps(space: Space, state: State) -> tuple[Step, ...]:
+    """What can be done in a state, in a fixed order."""
+    return tuple(step for step in _every_step(space, state) if space.holds(step.after.layout))
+
+
+def _every_step(space: Space, state: State) -> Iterator[Step]:
+    layout, partial = state
+    share = space.whole // prod(space.split(layout))
+    used = partial.union(*layout)
+
+    def after(changed: Mapping[int, tuple[str, ...]], reduced: Iterable[str] = ()) -> State:
+        axes = tuple(changed.get(place, have) for place, have in enumerate(layout))
+        return State(axes, partial.difference(reduced))
+
+    for place, have in enumerate(layout):
+        for axis, _ in space.degrees:
+            if axis not in used:
+                yield Step(None, (axis,), after({place: (*have, axis)}), 0)
+        for start in range(len(have)):
+            kept, group = have[:start], have[start:]
+            n = space.devices(group)
+            yield Step("all_gather", group, after({place: kept}), share * (n - 1))
+            for other, there in enumerate(layout):
+                if other != place:
+                    exchanged = after({place: kept, other: there + group})
+                    yield Step("all_to_all", group, exchanged, share * (n - 1) // n)
+    alone = {axis for axis, n in space.degrees if n == 1}
+    for like in _of_one_shape(space)[space.split(layout)]:
+        if like != layout and partial.isdisjoint(chain.from_iterable(like)):
+            bare = [[[a for a in axes if a not in alone] for axes in one] for one in (layout, like)]
+            pairs = [pair for pair in zip(*bare, strict=True) if pair[0] != pair[1]]
+            group = tuple(sorted({axis for pair in pairs for axes in pair for axis in axes}))
+            kind: Collective | None = "permute" if pairs else None
+            yield Step(kind, group, State(like, partial), share * bool(pairs))
+    for size in range(1, len(partial) + 1):
+        for group in orders(sorted(partial), size):
+            sent = share - share // space.devices(group)
+            for place, have in enumerate(layout):
+                yield Step("reduce_scatter", group, after({place: have + group}, group), sent)
+            yield Step("all_reduce", group, after({}, group), 2 * sent)
+
+
+@lru_cache(maxsize=64)
+def _steps_into(space: Space) -> Mapping[State, list[tuple[State, Step]]]:
+    """For each state the steps that lead into it, with the states from which they do."""
+    into: dict[State, list[tuple[State, Step]]] = {}
+    for layout in filter(space.holds, chain.from_iterable(_of_one_shape(space).values())):
+        free = [axis for axis, _ in space.degrees if not any(axis in axes for axes in layout)]
+        for partial in chain.from_iterable(combinations(free, n) for n in range(len(free) + 1)):
+            state = State(layout, frozenset(partial))
+            for step in _steps(space, state):
+                into.setdefault(step.after, []).append((state, step))
+    return into
+
+
+# --- the shortest path
+
+
+@lru_cache(maxsize=1024)
+def reached(
+    space: Space, starts: tuple[State, ...], backwards: bool = False
+) -> Mapping[State, Reached]:
+    """Every state that can be reached from any of some, or from which they can be, with least:
+    fewest bytes, then moves, then operations."""
+    best = {state: Reached() for state in starts}
+    number = count()  # among what is alike the first that came
+    heap = [(0, 0, 0, next(number), state) for state in best]
+    done: set[State] = set()
+    while heap:
+        *so_far, _, state = heappop(heap)
+        if state in done:
+            continue
+        done.add(state)
+        sent, moves, operations = so_far
+        ahead = ((step.after, step) for step in _steps(space, state))
+        for other, step in _steps_into(space).get(state, ()) if backwards else ahead:
+            is_move = step.collective is not None
+            way = Reached(sent + step.sent, moves + is_move, operations + 1, (state, step))
+            if other not in best or way[:3] < best[other][:3]:
+                best[other] = way
+                heappush(heap, (*way[:3], next(number), other))
+    return best
+
+
+def route(
+    starts: Sequence[Tensor],
+    partial: Sequence[str],
+    wanted: Tensor,
+    sizes: Sizes,
+    element: sp.Expr,
+    critical: bool,
+) -> tuple[Tensor, list[Operation]]:
+    """The start, of several layouts in which a tensor is held, and the operations that bring it
+    with least to the layout that is wanted; `partial` axes of it are still to be reduced.
+
+    Raises ShardingError where the lengths that are given do not divide so.
+    """
+    axes = {*partial, *wanted.axes}.union(*(tensor.axes for tensor in starts))
+    space = space_of(wanted, axes, sizes)
+    begun = tuple(space.state(tensor, partial) for tensor in starts)
+    ways, at = reached(space, begun), space.state(wanted)
+    if at not in ways:
+        raise ShardingError(f"{wanted}: its dimensions cannot be split so")
+    steps: list[Step] = []
+    while (last := ways[at].last) is not None:
+        at, step = last
+        steps.insert(0, step)
+    current = start = starts[begun.index(at)]
+    operations: list[Operation] = []
+    for step in steps:
+        after = Tensor(wanted.name, wanted.dims, tuple(map(space.joined, step.after.layout)))
+        if step.collective is not None:
+            group = space.joined(step.axes)
+            operations.append(moved(step.collective, current, after, group, element, critical))
+        elif operations and isinstance(operations[-1], Sliced):  # several at once
+            operations[-1] = Sliced(operations[-1].before, after)
+        else:
+            operations.append(Sliced(current, after))
+        current = after
+    return start, operations

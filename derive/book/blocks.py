@@ -26,14 +26,14 @@ _TOKEN_END = r"(?![A-Za-z_])"
 @dataclass(frozen=True)
 class Formula:
     """A formula under a name; a condition has a number, "6.2", and may have a label; `statement` is
-    what z3 decides of it, and `proved` says so, both empty of a definition."""
+    what z3 decides of it, and `decided` says so, both empty of a definition."""
 
     name: str
     latex: str
     number: str = ""
     label: str = ""
     statement: str = ""
-    proved: str = ""
+    decided: str = ""
 
     @property
     def file(self) -> str:
@@ -53,8 +53,6 @@ class Formula:
 def condition(formula: Formula) -> tuple[str, str]:
     """A condition: anchor, formula and number, and the label that goes before its reading."""
     number = f"**({formula.number})**"
-    if formula.statement:
-        number += f" ([{formula.proved}]({formula.file}))"
     above = f'<a id="{formula.anchor}"></a>\n\n{tex.block(formula.latex)}\n\n{number}'
     return above, f" *{formula.label}.*" if formula.label else ""
 

@@ -69,8 +69,7 @@ def render(folder: Folder, shelf: Shelf) -> Result:
     except DeriveError as error:
         raise BookError(*ledger.problems, Problem(path, 0, str(error))) from None
     stated = {c.file: c.statement for c in chapter.conditions.values() if c.statement}
-    stray = (*_stray(chapter, folder), *statements.stray(folder, stated))
-    problems = (*ledger.problems, *_unused(ledger, folder), *stray)
+    problems = (*ledger.problems, *_unused(ledger, folder), *_stray(chapter, folder))
     plots = tuple((f"{p.name}.svg", p.plot) for p in chapter.plots.values())
     figures = {**chapter.numbers, **ledger.asked}
     return Result(
@@ -183,22 +182,31 @@ def _read(
 def build(shelf: Shelf, wanted: Iterable[str] = ()) -> dict[Folder, tuple[str, ...]]:
     """Render the chapters, then write what differs; for each the names of the files written.
 
-    Drafts of them are removed. Raises BookError with every problem of every chapter before anything
-    is written, and where a file cannot be written; in both cases all files are as they were.
+    Drafts of them are removed, and statements of what is no condition any more. Raises BookError
+    with every problem of every chapter before anything is written, and where a file cannot be
+    written; in both cases all files are as they were.
     """
     outcomes = render_all(shelf, wanted)
     if problems := [problem for outcome in outcomes.values() for problem in outcome.problems]:
         raise BookError(*sorted(problems, key=lambda p: (p.path, p.line)))
+    results = {f: result for f, result in outcomes.items() if isinstance(result, Result)}
     try:
-        outputs = {f: _outputs(result) for f, result in outcomes.items()}  # type: ignore[arg-type]
+        outputs = {f: _outputs(result) for f, result in results.items()}
+        left = [path for f, result in results.items() for path in _left(f, result.statements)]
         written = files.write({p: d for group in outputs.values() for p, d in group.items()})
     except OSError as error:
         text = f"{error.strerror or error}; nothing was changed"
         raise BookError(Problem(shelf.named(error), 0, text)) from None
-    for draft in (path for folder in outputs for path in _drafts(folder)):
+    for path in left:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            path.unlink()
     return {f: tuple(p.name for p in group if p in written) for f, group in outputs.items()}
+
+
+def _left(folder: Folder, stated: Iterable[str]) -> Iterator[Path]:
+    """What a build leaves no more."""
+    yield from _drafts(folder)
+    yield from statements.stray(folder, stated)
 
 
 def _outputs(result: Result) -> dict[Path, bytes]:

@@ -207,7 +207,7 @@ class Chapter:
         if isinstance(relation, (Threshold, Optimum)):
             claims = relation.relations
             with suppress(NotClosedForm):  # what no solver can be asked is no less a condition
-                stated = (smt.statement(relation.check, claims), f"proved {smt.of_all(claims)}")
+                stated = (smt.statement(relation.check, claims), f"Proved {smt.of_all(claims)}.")
         formula = Formula(name, latex_of(relation), number, checked(label or ""), *stated)
         self._add(self.conditions, "condition", name, formula)
 

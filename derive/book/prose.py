@@ -236,7 +236,11 @@ class Prose:
             raise DeriveError(f"condition {name} is printed as {told} order of the text")
         above, label = blocks.condition(formula)
         mark = self.ledger.mark("condition", name, above, place=(formula.number,))
-        return mark + f"{label} {reading.strip()}"
+        text = mark + f"{label} {reading.strip()}"
+        if formula.statement:
+            link = f"*[{formula.decided}]({formula.file})*"
+            text += f" {self.ledger.mark('ref', name, link)}"
+        return text
 
     def ref(self, name: str) -> str:
         """A link to a condition by its number; of another chapter as "06.NAME"."""

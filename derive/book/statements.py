@@ -12,26 +12,27 @@ from pathlib import Path
 from derive.book import files
 from derive.book.folders import FIGURES, Folder
 from derive.book.problems import BookError, Problem
-from derive.solve.smt import SAT, UNSAT, counterexample, verdicts
+from derive.solve.smt import LOGIC, SAT, UNSAT, counterexample, verdicts
 
 ENDING = ".smt2"
 INSTALL = "pip install -e '.[proofs]'"
 
 
 def drifts(folder: Folder, statements: Mapping[str, str]) -> Iterator[Problem]:
-    """What a build would change of the files, and what it leaves behind."""
+    """What a build would change of the files."""
     for name, text in statements.items():
         written = files.read(folder.path / name)
         if written != text.encode():
             why = f"states other than {FIGURES} declares"
             yield Problem(folder.named(name), 0, "is missing" if written is None else why)
+    for path in stray(folder, statements):
+        yield Problem(folder.named(path.name), 0, f"states no condition that {FIGURES} declares")
 
 
-def stray(folder: Folder, statements: Iterable[str]) -> Iterator[Problem]:
-    """Files that state no condition of the chapter."""
-    for path in sorted({*folder.path.glob(f"*{ENDING}")} - {folder.path / s for s in statements}):
-        told = f"states no condition that {FIGURES} declares; delete it"
-        yield Problem(folder.named(path.name), 0, told)
+def stray(folder: Folder, statements: Iterable[str]) -> list[Path]:
+    """The files of statements that the chapter has no more."""
+    others = {*folder.path.glob(f"*{ENDING}")} - {folder.path / name for name in statements}
+    return [path for path in sorted(others) if LOGIC.encode() in (files.read(path) or b"")]
 
 
 def decided(folder: Folder, statements: Mapping[str, str]) -> dict[Path, bytes]:

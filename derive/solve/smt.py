@@ -26,6 +26,7 @@ Put = Mapping[sp.Symbol, sp.Expr]
 
 EFFORT = 10_000_000  # of z3 for a question, in its own units: it gives up alike on every machine
 UNSAT, SAT = "unsat", "sat"
+LOGIC = "(set-logic QF_NRA)"  # polynomials over the reals
 NEXT = "(reset)\n\n"
 SIGNS: Mapping[type[sp.Rel], str] = {sp.Le: "<=", sp.Ge: ">=", sp.Lt: "<", sp.Gt: ">", sp.Eq: "="}
 KINDS = {sp.Pow: "root", sp.Max: "max", sp.Min: "min", sp.floor: "floor"}
@@ -139,7 +140,7 @@ def _question(
         every = [*dict.fromkeys(script.relation(relation) for relation in each)]
         asserted.append(_s("not", every[0] if len(every) == 1 else _s("and", *every)))
     told = [script.relation(r) for r in known if r.free_symbols <= script.named]
-    lines = [words, "(set-logic QF_NRA)"]
+    lines = [words, LOGIC]
     for symbol in script.symbols:
         positive = f" (assert (> {symbol.name} 0))" if symbol.is_positive else ""
         lines.append(f"(declare-const {symbol.name} Real){positive}")

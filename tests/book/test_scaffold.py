@@ -30,7 +30,7 @@ def new(book, *arguments):
 def test_it_builds_at_once_under_its_name(book, name, title):
     code, out, err = new(book, name)
     assert (code, err) == (0, "") and all(f"{name}/{file}" in out for file in FILES)
-    assert book.run() == (0, f"{name}: wrote README.md, axes.svg\n", "")
+    assert book.run() == (0, f"{name}: wrote README.md, axes.svg, fsdp.smt2\n", "")
     text = (book.folder(name) / "README.md").read_text()
     assert f"\n# {title}\n" in text and f"**({int(name[:2])}.1)**" in text
     assert "First chapter" not in text and book.run("--check")[0] == 0

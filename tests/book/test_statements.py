@@ -28,7 +28,7 @@ def test_every_condition_that_is_proved_has_its_statement() -> None:
     linked = {
         folder.parent / name.split(")")[0]
         for folder in CHAPTERS.glob("*/README.md")
-        for name in folder.read_text().split("[proved for all positive values](")[1:]
+        for name in folder.read_text().split("[Proved for all positive values.](")[1:]
     }
     assert linked == {*COMMITTED} and len(linked) >= 13
 
@@ -50,7 +50,9 @@ def no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_text_of_a_condition_says_how_it_is_known(condition) -> None:
     book, path = condition
     text = (path.parent / "README.md").read_text()
-    assert "**(6.1)** ([proved for all positive values](least.smt2)) So many" in text
+    assert (
+        "**(6.1)** So many tokens a chip. *[Proved for all positive values.](least.smt2)*" in text
+    )
     assert "B/X >= alpha/M_X" in path.read_text() and "declare-const |B/X| Real" in path.read_text()
     plain = CONDITION + 'chapter.condition("intensity", v.sp.Eq(v.alpha, v.C / v.W))\n'
     both = TEMPLATE + '\n<< condition("intensity", "That is what it is.") >>\n'
@@ -106,8 +108,18 @@ def test_a_statement_that_is_contradicted_or_not_decided_is_refused(book, monkey
     verdicts.cache_clear()
 
 
-def test_a_statement_of_no_condition_is_told(condition) -> None:
+def test_a_statement_of_no_condition_any_more_is_removed(condition) -> None:
     book, path = condition
+    mine = path.with_name("mine.smt2")
+    mine.write_text("(check-sat)\n")
     path.rename(path.with_name("other.smt2"))
-    code, out, err = book.run()
-    assert code == 2 and "other.smt2: states no condition that figures.py declares" in out + err
+    code, out, err = book.run("--check")
+    assert code == 1 and "other.smt2  states no condition that figures.py declares" in out + err
+    assert book.run() == (0, "06-mesh: wrote least.smt2\n", "")
+    assert {*path.parent.glob("*.smt2")} == {path, mine} and book.run("--check")[0] == 0
+
+
+def test_the_exponents_of_a_statement_are_said(book) -> None:
+    experts = CONDITION.replace("strategies.fsdp, v.B / v.X", "strategies.expert_parallel, v.F")
+    text = book.built(TEMPLATE, experts)
+    assert "Proved for all positive values with M_X = 1, M_X = 2, M_X = 3." in text

@@ -89,3 +89,12 @@ def test_the_largest_difference_stands_first_whatever_its_sign():
         "−10.00",
         "seconds",
     ]
+
+
+def test_a_difference_is_told_as_a_share_of_the_second_step_and_a_row_adds_up():
+    better, worse = search(of_notebook("70b-64-8k")).plans(2)
+    ((name, saved), *_), row = report.differences(better, worse), report.why(better, worse)[2]
+    told = float(row.split()[-1].rstrip("%").replace("−", "-"))
+    assert told == pytest.approx(100 * float(saved / worse.step_seconds), abs=0.05), name
+    for plan in (better, worse):
+        assert sum(plan.row["parts"].values()) == pytest.approx(plan.row["step_seconds"])

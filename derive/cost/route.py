@@ -30,11 +30,11 @@ from derive.notation.symbols import vocabulary
 MOST_LAYOUTS = 3000  # of one tensor that are searched
 MANY = 700  # above which fewer axes are searched
 NO_AXES = ("N", "S", "virtual")  # numbers of devices that are no axis inside a slice
-ELEMENTS = ("e", "e_g", "e_32")
-# Lengths of dimensions where none are given, as of a large model, and bytes of an element.
+ELEMENTS: Mapping[str, int] = MappingProxyType({"e": 2, "e_g": 2, "e_32": 4})  # if not given
+# Lengths of dimensions where none are given, as of a large model.
 USUAL: Mapping[str, int] = MappingProxyType({
     "B": 2**17, "T": 2**13, "U": 2**13, "D": 2**13, "F": 2**15, "V": 2**17, "K": 8, "G": 8,
-    "H": 128, "E": 64, "J": 2**11, "b_seq": 1, "B_seq": 2**10, "e": 2, "e_g": 2, "e_32": 4,
+    "H": 128, "E": 64, "J": 2**11, "b_seq": 1, "B_seq": 2**10,
 })  # fmt: skip
 
 
@@ -44,12 +44,14 @@ USUAL: Mapping[str, int] = MappingProxyType({
 @dataclass(frozen=True)
 class Sizes:
     """The sizes at which programs are compared: devices along each mesh axis, and the lengths of
-    dimensions; `given` names those that are not taken where nothing is said. `apart` says whether
-    an axis of 2 x 2 devices may be taken as two, named as Shardy does, Y:(1)2 and Y:(2)2."""
+    dimensions; `given` names those that are not taken where nothing is said. `elements` are the
+    bytes of one; `apart` says whether an axis of 2 x 2 devices may be taken as two, named as Shardy
+    does, Y:(1)2 and Y:(2)2."""
 
     degrees: Mapping[str, int]
     lengths: Mapping[str, int]
     given: frozenset[str]
+    elements: Mapping[str, int]
     apart: bool = False
 
     @property
@@ -57,20 +59,15 @@ class Sizes:
         """The devices along each axis, those taken apart as far as their primes go."""
         known: dict[str, int] = {}
         for axis, n in self.degrees.items():
-            primes, before = [p for p, k in sp.factorint(n).items() for _ in range(k)], 1
-            for prime in primes if self.apart and len(primes) > 1 else ():
-                known[f"{axis}:({before}){prime}"] = prime
-                before *= prime
-            known |= {axis: n} if before == 1 else {}
+            primes = sp.factorint(n, multiple=True) if self.apart and n < 2**12 else ()
+            for place, prime in enumerate(primes if len(primes) > 1 else ()):
+                known[f"{axis}:({prod(primes[:place])}){prime}"] = int(prime)
+            known |= {axis: n} if len(primes) < 2 else {}
         return known
 
     def __str__(self) -> str:
-        sizes = {**self.degrees, **self.lengths}
-        told = [
-            f"{n} = {x:,}" + " (taken)" * (n not in self.given)
-            for n, x in sizes.items()
-            if n not in ELEMENTS
-        ]
+        sizes = [*self.degrees.items(), *self.lengths.items()]
+        told = (f"{n} = {x:,}" + " (taken)" * (n not in self.given) for n, x in sizes)
         return ", ".join(told)
 
 
@@ -78,10 +75,8 @@ def sizes_of(block: Block, given: Mapping[str, int]) -> Sizes:
     """The sizes of a block that are given, and others: lengths as of a large model where it has
     products, and for mesh axes primes, so that no permute rests on two of them being alike. Mesh
     axes that are given and split nothing are there, too; for products axes are taken apart."""
-    known = vocabulary()
-    others = (
-        n for n in given if n not in NO_AXES and n in known and known[n].role in ("mesh", "axis")
-    )
+    every = {n for n, known in vocabulary().items() if known.role in ("mesh", "axis")}
+    others = (name for name in given if name in every.difference(NO_AXES))
     degrees = {axis: given.get(axis, 0) for axis in (*block.mesh, *others)}
     prime = 3
     for axis in degrees:
@@ -90,8 +85,9 @@ def sizes_of(block: Block, given: Mapping[str, int]) -> Sizes:
             degrees[axis] = prime if all(n % prime for n in degrees.values() if n) else 0
     products = any(isinstance(line, ProductLine) for line in block.lines)
     lengths = {**(USUAL if products else {}), **given}
-    named = {dim: lengths[dim] for dim in (*block.dims, *ELEMENTS) if dim in lengths}
-    return Sizes(degrees, named, frozenset(given), products)
+    named = {dim: lengths[dim] for dim in block.dims if dim in lengths}
+    elements = {name: given.get(name, n) for name, n in ELEMENTS.items()}
+    return Sizes(degrees, named, frozenset(given), elements, products)
 
 
 # --- states and steps
@@ -151,24 +147,21 @@ class Space:
         """Whether each dimension can be split so."""
         return not any(map(int.__mod__, self.most, self.split(layout)))
 
+    def own(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """Axes as the space has them: whole, or all parts of one."""
+        return tuple(
+            a for axis in axes for a, _ in self.degrees if axis in (a, a.partition(":")[0])
+        )
+
     def state(self, tensor: Tensor, partial: Iterable[str] = ()) -> State:
         """How a tensor stands, in the axes of the space."""
-        known = dict(self.degrees)
-
-        def own(axes: Iterable[str]) -> Iterator[str]:
-            for axis in axes:
-                yield from (
-                    (axis,) if axis in known else (a for a in known if a.startswith(f"{axis}:"))
-                )
-
-        return State(tuple(tuple(own(axes)) for axes in tensor.layout), frozenset(own(partial)))
+        return State(tuple(map(self.own, tensor.layout)), frozenset(self.own(partial)))
 
     def joined(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """Axes, with all parts of one that stand in their order as that axis again."""
         text = f" {' '.join(axes)} "
-        for axis in {a.partition(":")[0]: None for a, _ in self.degrees if ":" in a}:
-            parts = " ".join(a for a, _ in self.degrees if a.startswith(f"{axis}:"))
-            text = text.replace(f" {parts} ", f" {axis} ")
+        for axis in {a.partition(":")[0]: None for a in axes}:
+            text = text.replace(f" {' '.join(self.own((axis,)))} ", f" {axis} ")
         return tuple(text.split())
 
 
@@ -217,8 +210,7 @@ def _steps(space: Space, state: State) -> tuple[Step, ...]:
 
 def _every_step(space: Space, state: State) -> Iterator[Step]:
     layout, partial = state
-    share = space.whole // prod(space.split(layout))
-    used = partial.union(*layout)
+    share, used = space.whole // prod(space.split(layout)), partial.union(*layout)
 
     def after(changed: Mapping[int, tuple[str, ...]], reduced: Iterable[str] = ()) -> State:
         axes = tuple(changed.get(place, have) for place, have in enumerate(layout))
@@ -236,14 +228,14 @@ def _every_step(space: Space, state: State) -> Iterator[Step]:
                 if other != place:
                     exchanged = after({place: kept, other: there + group})
                     yield Step("all_to_all", group, exchanged, share * (n - 1) // n)
-    alone = {axis for axis, n in space.degrees if n == 1}
     for like in _of_one_shape(space)[space.split(layout)]:
         if like != layout and partial.isdisjoint(chain.from_iterable(like)):
-            bare = [[[a for a in axes if a not in alone] for axes in one] for one in (layout, like)]
-            pairs = [pair for pair in zip(*bare, strict=True) if pair[0] != pair[1]]
-            group = tuple(sorted({axis for pair in pairs for axes in pair for axis in axes}))
-            kind: Collective | None = "permute" if pairs else None
-            yield Step(kind, group, State(like, partial), share * bool(pairs))
+            bare = [[tuple(a for a in axes if space.devices((a,)) > 1) for axes in each]
+                    for each in (layout, like)]  # fmt: skip
+            moving = [axes for x, y in zip(*bare, strict=True) if x != y for axes in (x, y)]
+            group = tuple(sorted({*chain.from_iterable(moving)}))
+            kind: Collective | None = "permute" if moving else None
+            yield Step(kind, group, State(like, partial), share * bool(moving))
     for size in range(1, len(partial) + 1):
         for group in orders(sorted(partial), size):
             sent = share - share // space.devices(group)

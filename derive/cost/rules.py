@@ -148,7 +148,7 @@ class Pass:
 
     def size(self, tensor: Tensor) -> int:
         """The bytes of a whole tensor at the sizes of the least program."""
-        known = self.sizes.lengths if self.sizes is not None else {}
+        known = {**self.sizes.lengths, **self.sizes.elements} if self.sizes is not None else {}
         whole = self.element(tensor) * elements(tensor, without=tensor.axes)
         return int(whole.xreplace({find(name): sp.Integer(n) for name, n in known.items()}))
 

@@ -36,23 +36,18 @@ class Turn(NamedTuple):
         sides = []
         for moves in (self.below, self.above):
             names = {move.tensor in block.parameters for move in moves}
-            kind = {(): "nothing", (True,): "weights", (False,): "activations"}.get(
-                (*names,), "both"
-            )
-            steps = ", ".join(
-                f"{m.collective.replace('_', '-')} {m.tensor} {m.axis}" for m in moves
-            )
-            sides.append(f"{kind} ({steps})" if steps else kind)
+            kind = "both" if len(names) > 1 else "weights" if True in names else "activations"
+            steps = (f"{m.collective.replace('_', '-')} {m.tensor} {m.axis}" for m in moves)
+            sides.append(f"{kind} ({', '.join(steps)})" if moves else "nothing")
         return f"{self.result}: move {' instead of '.join(sides)} below {self.dim}"
 
 
 def turns(block: Block, sizes: Sizes, dim: str | None = None) -> Iterator[Turn]:
     """The turns of each product of a forward pass, its operands as they are declared, with the
     length of `dim`, or else of the first dimension of the left operand, at sizes of all others."""
-    for line in block.lines:
-        rights = line.rights if isinstance(line, ProductLine) else ()
-        for right, branch in zip(rights, getattr(line, "branches", ()), strict=True):
-            tensors = block[line.operands[0]], block[right], block[branch]
+    for line in (line for line in block.lines if isinstance(line, ProductLine)):
+        for right, branch in zip(line.rights, line.branches, strict=True):
+            tensors = block[line.left], block[right], block[branch]
             along = dim or tensors[0].dims[0]
             if any(along in tensor.dims for tensor in tensors):
                 yield from _turns(tensors, along, sizes)

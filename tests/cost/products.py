@@ -47,8 +47,9 @@ def tensors(case: Case) -> tuple[Tensor, Tensor, Tensor]:
 def steps(case: Case, lengths: tuple[int, int, int]) -> list[Operation]:
     """The least program of a product."""
     left, right, result = tensors(case)
-    known = {**dict(zip("BDF", lengths, strict=True)), "e": 1, "e_g": 1}
-    sizes = Sizes(DEGREES, known, frozenset({*known, *DEGREES}), apart=True)
+    known = dict(zip("BDF", lengths, strict=True))
+    elements = {"e": 1, "e_g": 1}
+    sizes = Sizes(DEGREES, known, frozenset({*known, *DEGREES}), elements, apart=True)
     one = Pass({"In": [left], "W": [right]}, (), sizes=sizes)
     one.multiply([(left, right, sp.S.One)], result)
     return one.program

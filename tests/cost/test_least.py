@@ -60,7 +60,7 @@ def direct(a: Layout, b: Layout) -> Fraction | None:
 
 
 def bring(before: Layout, after: Layout, degrees: dict[str, int]) -> list[Operation]:
-    sizes = Sizes(degrees, {}, frozenset())
+    sizes = Sizes(degrees, {}, frozenset(), {})
     start, wanted = Tensor("In", DIMS, before), Tensor("In", DIMS, after)
     return route([start], (), wanted, sizes, sp.S.One, critical=True)[1]
 

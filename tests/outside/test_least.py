@@ -3,46 +3,31 @@ three sizes, and the record of them that the usual tests hold."""
 
 from __future__ import annotations
 
-import sys
 from math import prod
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "cost"))
-
 import shardy
 from counted import ELEMENT
 from products import CASES, DEGREES, LENGTHS, Case, least, recorded, tensors, used
-
-from derive.cost.block import Layout
-
-
-def spread(layout: Layout) -> str:
-    dims = ("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in layout)
-    return f"<@mesh, [{', '.join(dims)}]>"
 
 
 def function(name: str, case: Case, lengths: tuple[int, int, int]) -> str:
     known = dict(zip("BDF", lengths, strict=True))
     kinds = [f"tensor<{'x'.join(str(known[d]) for d in t.dims)}xf32>" for t in tensors(case)]
-    left, right, result = (
-        f"{kind} {{sdy.sharding = #sdy.sharding{spread(layout)}}}"
-        for kind, layout in zip(kinds, case, strict=True)
-    )
+    split = [f"{kind} {shardy.split(layout)}" for kind, layout in zip(kinds, case, strict=True)]
     return (
-        f"func.func public @{name}(%0: {left}, %1: {right}) -> ({result}) {{ "
+        f"func.func public @{name}(%0: {split[0]}, %1: {split[1]}) -> ({split[2]}) {{ "
         "%2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0] "
-        f"{{sdy.sharding = #sdy.sharding_per_value<[{spread(case[2])}]>}} : "
+        f"{{sdy.sharding = #sdy.sharding_per_value<[{shardy.sharding(case[2])}]>}} : "
         f"({kinds[0]}, {kinds[1]}) -> {kinds[2]} return %2 : {kinds[2]} }}"
     )
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_no_product_sends_or_multiplies_more_than_shardy(lengths: tuple[int, int, int]) -> None:
-    mesh = ", ".join(f'"{axis}"={n}' for axis, n in DEGREES.items())
-    functions = (function(f"f{n}", case, lengths) for n, case in enumerate(CASES))
-    text = "\n".join([f"module {{ sdy.mesh @mesh = <[{mesh}]>", *functions, "}"])
+    text = shardy.module(
+        (function(f"f{n}", case, lengths) for n, case in enumerate(CASES)), DEGREES
+    )
     theirs = shardy.counted(text, shardy.PARTITION, DEGREES)
     assert len(theirs) == 1331
     for n, case in enumerate(CASES):

@@ -52,7 +52,8 @@ def started(job: dict) -> int:
     """The process that builds."""
     root = Path(job["root"])
     for name, text in job["write"].items():
-        (root / name).write_text(text)
+        if (root / name).read_text() != text:  # which another that was started may be reading
+            (root / name).write_text(text)
     sys.stdout.flush()
     process = os.fork()
     if process:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -41,6 +42,14 @@ def elements(tensor: Tensor, without: tuple[str, ...] = ()) -> sp.Expr:
     """The elements of `tensor` on a device, as if the axes of `without` did not split it."""
     whole = sp.Mul(*(find(dim) for dim in tensor.dims))
     return whole / degree(tuple(axis for axis in tensor.axes if axis not in without))
+
+
+def sent_part(collective: Collective, n: Fraction | sp.Expr) -> Fraction | sp.Expr | int:
+    """What one of `n` devices sends, as a part of the array that is counted (see `Move`)."""
+    if collective in ("permute", "send", "load"):
+        return 1
+    share = (n - 1) / n
+    return TRAVERSALS[collective] * (share / n if collective == "all_to_all" else share)
 
 
 @dataclass(frozen=True)
@@ -79,11 +88,7 @@ class Move:
     @cached_property
     def sent_bytes(self) -> sp.Expr:
         """Exactly what one device sends, for a group of any finite size."""
-        if self.collective in ("permute", "send", "load"):
-            return self.array_bytes
-        n = self.devices
-        share = (n - 1) / n**2 if self.collective == "all_to_all" else (n - 1) / n
-        return self.bytes * share
+        return self.array_bytes * sent_part(self.collective, self.devices)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 bytes.
 
 A tensor stands in a layout, as a whole or as a partial sum over mesh axes. From one such state to
-another lead a slice, which is free, an all-gather or an all-to-all of the inner axes of a
-dimension, a permute between layouts whose shards have one shape, and what reduces a partial sum.
-What a device sends is a share of the whole tensor that the degrees of the mesh axes alone decide:
-the least route is the shortest path, and the same for a tensor of any size.
+another lead a slice, which is free, an all-gather or an all-to-all of the inner axes of a dimension
+in their order, a permute between layouts whose shards have one shape, and what reduces a partial
+sum. What a device sends is a share of the whole tensor that the degrees of the mesh axes alone
+decide: the least route is the shortest path, and the same for a tensor of any size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain, combinations, combinations_with_replacement, count, pairwise
@@ -23,7 +24,7 @@ from typing import NamedTuple
 import sympy as sp
 
 from derive.cost.block import Block, Layout, ProductLine, Tensor
-from derive.cost.program import Collective, Operation, Sliced, moved
+from derive.cost.program import IN_PARTS, Collective, Operation, Sliced, moved, sent_part
 from derive.notation.errors import ShardingError
 from derive.notation.symbols import vocabulary
 
@@ -216,32 +217,34 @@ def _every_step(space: Space, state: State) -> Iterator[Step]:
         axes = tuple(changed.get(place, have) for place, have in enumerate(layout))
         return State(axes, partial.difference(reduced))
 
+    def step(kind: Collective, group: tuple[str, ...], to: State) -> Step:
+        n = space.devices(group)
+        array = share * n if kind in IN_PARTS else share
+        return Step(kind, group, to, int(array * sent_part(kind, Fraction(n))))
+
     for place, have in enumerate(layout):
         for axis, _ in space.degrees:
             if axis not in used:
                 yield Step(None, (axis,), after({place: (*have, axis)}), 0)
         for start in range(len(have)):
             kept, group = have[:start], have[start:]
-            n = space.devices(group)
-            yield Step("all_gather", group, after({place: kept}), share * (n - 1))
+            yield step("all_gather", group, after({place: kept}))
             for other, there in enumerate(layout):
                 if other != place:
-                    exchanged = after({place: kept, other: there + group})
-                    yield Step("all_to_all", group, exchanged, share * (n - 1) // n)
+                    yield step("all_to_all", group, after({place: kept, other: there + group}))
     for like in _of_one_shape(space)[space.split(layout)]:
         if like != layout and partial.isdisjoint(chain.from_iterable(like)):
             bare = [[tuple(a for a in axes if space.devices((a,)) > 1) for axes in each]
                     for each in (layout, like)]  # fmt: skip
             moving = [axes for x, y in zip(*bare, strict=True) if x != y for axes in (x, y)]
             group = tuple(sorted({*chain.from_iterable(moving)}))
-            kind: Collective | None = "permute" if moving else None
-            yield Step(kind, group, State(like, partial), share * bool(moving))
+            to = State(like, partial)
+            yield step("permute", group, to) if moving else Step(None, group, to, 0)
     for size in range(1, len(partial) + 1):
         for group in orders(sorted(partial), size):
-            sent = share - share // space.devices(group)
             for place, have in enumerate(layout):
-                yield Step("reduce_scatter", group, after({place: have + group}, group), sent)
-            yield Step("all_reduce", group, after({}, group), 2 * sent)
+                yield step("reduce_scatter", group, after({place: have + group}, group))
+            yield step("all_reduce", group, after({}, group))
 
 
 @lru_cache(maxsize=64)
@@ -269,13 +272,10 @@ def reached(
     best = {state: Reached() for state in starts}
     number = count()  # among what is alike the first that came
     heap = [(0, 0, 0, next(number), state) for state in best]
-    done: set[State] = set()
     while heap:
-        *so_far, _, state = heappop(heap)
-        if state in done:
-            continue
-        done.add(state)
-        sent, moves, operations = so_far
+        sent, moves, operations, _, state = heappop(heap)
+        if (sent, moves, operations) > best[state][:3]:
+            continue  # a shorter way was there before
         ahead = ((step.after, step) for step in _steps(space, state))
         for other, step in _steps_into(space).get(state, ()) if backwards else ahead:
             is_move = step.collective is not None

@@ -23,7 +23,8 @@ SAMPLED = tuple(2**power for power in range(41))  # lengths at which the least p
 
 
 class Turn(NamedTuple):
-    """Below a length of `dim` the moves `below` send less than those `above`, to make `result`."""
+    """Below a length of `dim` the least program of `result` makes the moves `below`, from there on
+    those `above`: they send less, or others would multiply more often (see `least.division`)."""
 
     result: str
     dim: str
@@ -82,7 +83,7 @@ def _turns(tensors: tuple[Tensor, Tensor, Tensor], along: str, sizes: Sizes) -> 
             sent = [sp.Add(*(move.sent_bytes for move in moves)) for moves in (below, above)]
             # Else it turns where another tensor is the largest, which decides how it is divided.
             for one, other in (sent, *combinations(whole, 2)):
-                difference = sp.expand(one - other)
+                difference = one - other
                 slope = difference.coeff(find(along))
                 turn = sp.factor(-difference.coeff(find(along), 0) / slope) if slope else slope
                 if length - 1 <= turn.xreplace(at(0)) <= length:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy as sp
@@ -24,14 +24,14 @@ TIMED = frozenset((v.T_math, v.T_comms, *TIMES.values()))
 def layer_time(
     strategy: Strategy,
     asked: sp.Expr,
-    givers: Iterable[Giver],
+    givers: Sequence[Giver],
     values: Mapping[str, object],
     assumptions: Assumptions,
 ) -> tuple[Quantity, tuple[str, ...]]:
     """A time of a layer, such as T_comms, or a ratio of two, T_math/T_comms, and a note for each
     value that plays no part. Communication is that of the slowest link; if serial, of all links.
     Raises DeriveError where two passes could be meant, and naming the symbols without a value."""
-    under = suited(strategy, question(v.C), assumptions, every := tuple(givers), values)
+    under = suited(strategy, question(v.C), assumptions, givers, values)
     passes = [one for one in timed_passes(strategy, under) if one.seconds or one.traffic]
     if len(passes) != 1:
         raise DeriveError(f"{asked} is the time of one pass: choose forward, backward or step")
@@ -44,6 +44,6 @@ def layer_time(
     said |= {v.T_comms: longest(0, *said.values()), v.T_math: sp.S.One if share else cost.seconds}
     formula = asked.xreplace(said).xreplace(under.elements)
     need = Requirement(strategy.name, "", (), under, strategy.mesh, strategy.chips)
-    full = filled(formula.free_symbols, need, None, values_for(need, every, values))
+    full = filled(formula.free_symbols, need, None, values_for(need, givers, values))
     quantity = evaluated(formula, full.checked(), question(asked).unit, str(asked))
     return quantity, full.idle(values)

@@ -13,7 +13,7 @@ from derive.cost.program import Move, Moved
 from derive.cost.reader import block
 from derive.cost.route import sizes_of
 from derive.cost.rules import Pass
-from derive.cost.turns import turns
+from derive.cost.turns import Turn, turns
 from derive.notation.symbols import find
 
 TYPED = {
@@ -48,7 +48,10 @@ def searched(text: str, dim: str, length: int) -> tuple[Move, ...]:
 @pytest.mark.parametrize("name", TYPED)
 def test_each_side_of_a_turn_is_least_there(name: str, dim: str) -> None:
     read = block(TYPED[name])
-    for turn in turns(read, sizes_of(read, GIVEN), dim):
+    each = list(turns(read, sizes_of(read, GIVEN), dim))
+    lengths = [turn.length.xreplace(NUMBERS) for turn in each]
+    assert lengths == sorted({*lengths})  # no turn is told twice
+    for turn in each:
         at = turn.length.xreplace(NUMBERS)
         assert turn.dim == dim and at > 0
         for length, side, other in (
@@ -75,6 +78,20 @@ def test_activations_are_moved_instead_of_weights_below_a_batch() -> None:
     )
 
 
+def test_what_is_moved_on_either_side_is_told() -> None:
+    read = block(TYPED["FSDP"])
+    gather, weights = (Move("all_gather", name, ("X",), sp.S.One, True) for name in ("In", "W"))
+    told = {
+        Turn("Out", "B", sp.S.One, below, above).told(read)
+        for below, above in (((), (weights,)), ((gather, weights), (weights,)))
+    }
+    assert told == {
+        "Out: move nothing instead of weights (all-gather W X) below B",
+        "Out: move both (all-gather In X, all-gather W X) instead of weights (all-gather W X) "
+        "below B",
+    }
+
+
 def test_there_is_a_turn_in_each_dimension() -> None:
     found = {
         (name, dim)
@@ -88,3 +105,5 @@ def test_there_is_a_turn_in_each_dimension() -> None:
 def test_what_has_no_such_dimension_does_not_turn() -> None:
     read = block("In[B_X, D] . W_in[D_X, F] . W_out[F, H_X] -> Out[B_X, H]")
     assert {turn.result for turn in turns(read, sizes_of(read, GIVEN), "H")} == {"Out"}
+    read = block("relu(In[B_X, D]) -> Act; Act . W[D_X, F] -> Out[B_X, F]")  # no product, nor it
+    assert {turn.result for turn in turns(read, sizes_of(read, GIVEN))} == {"Out"}

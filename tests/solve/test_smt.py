@@ -187,6 +187,57 @@ def test_the_text_is_what_any_solver_reads() -> None:
             assert question.startswith("; ") and str(found.relations[0].lhs) in question
 
 
+PARTS = (
+    sp.Max(v.T, 3), sp.Min(v.T, 3), sp.Min(v.T / 2, v.T**2, 3), sp.sqrt(v.T), sp.cbrt(v.T) ** 2,
+    1 / sp.sqrt(v.T), sp.sqrt(v.T + sp.sqrt(v.T)), sp.sqrt(2 * v.T - 1),
+)  # fmt: skip
+
+
+def possible(*relations: sp.Rel) -> bool:
+    (answer,) = verdicts(smt._question("; possible?", (), relations, ()))
+    return {"sat": True, "unsat": False}[answer]
+
+
+@pytest.mark.parametrize("expr", PARTS, ids=str)
+@pytest.mark.parametrize("at", [1, 3, sp.Rational(9, 4), 64], ids=str)
+def test_an_unknown_has_the_value_of_what_it_stands_for(expr: sp.Expr, at: sp.Expr) -> None:
+    """And no other: else a definition that contradicts itself would prove all that there is."""
+    length = sp.Eq(v.T, at, evaluate=False)
+    for kind, holds in ((sp.Eq, True), (sp.Lt, False), (sp.Gt, False), (sp.Le, True)):
+        value = sp.nsimplify(expr.xreplace({v.T: sp.sympify(at)}))
+        relations = [length, kind(expr, value, evaluate=False)]
+        assert possible(*relations) is holds, kind
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_what_is_rounded_down_is_less_than_one_below(count: int) -> None:
+    below = sp.floor(v.T / 2)
+    for at in (2 * count + sp.Rational(1, 2), 2 * count):
+        length = sp.Eq(v.T, at, evaluate=False)
+        assert possible(length, sp.Eq(below, count, evaluate=False)) is bool(at)
+        assert not possible(length, sp.Gt(below, at / sp.Integer(2), evaluate=False))
+        assert not possible(length, sp.Le(below, at / sp.Integer(2) - 1, evaluate=False))
+    assert not possible(sp.Lt(below, 0, evaluate=False))
+
+
+def test_of_what_is_negative_there_is_no_root() -> None:
+    """Nothing is known of it; else it would be a contradiction."""
+    root, length = sp.sqrt(v.T - 1), sp.Eq(v.T, sp.Rational(1, 2), evaluate=False)
+    assert all(possible(length, sp.Eq(root, n, evaluate=False)) for n in (-1, 0, 5))
+
+
+def test_a_bound_that_is_not_positive_or_is_none_says_nothing() -> None:
+    bound = 6 / (v.T - 3)
+    for kind, by_length in ((sp.Le, {1: True, 3: True, 4: True, 5: False}),
+                            (sp.Ge, {1: True, 3: True, 4: False, 5: True})):  # fmt: skip
+        for at, holds in by_length.items():
+            known = [sp.Eq(v.T, at, evaluate=False), sp.Eq(v.B, 4, evaluate=False)]
+            assert possible(*known, kind(v.B, bound, evaluate=False)) is holds, (kind, at)
+    for relation in (sp.Lt(v.B, bound), sp.Eq(v.B, bound), sp.Le(bound, v.B), sp.Ge(bound, v.B)):
+        with pytest.raises(NotClosedForm, match="can be negative"):
+            possible(relation)
+
+
 def test_no_name_is_a_users() -> None:
     typed = "In[B_pods, D] . W_in[D_pods, F_rows] . W_out[F_rows, D_pods] -> Out[B_pods, D]"
     for asked in (v.B, v.mesh_axis("rows"), v.B / v.mesh_axis("pods")):

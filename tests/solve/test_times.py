@@ -68,6 +68,16 @@ def test_an_all_gather_on_a_ring() -> None:
     assert of(f"{gather} --exact", "T_comms", *values) == time * Fraction(3, 4)
 
 
+def test_a_time_of_the_one_pass_that_has_any() -> None:
+    """A slice is free forward, and its gradient is gathered; a product alone sends nothing."""
+    values = ("B=2048", "D=8192", "X=4")
+    sliced = '"A[B, D] -> Part[B_X, D]" {} --chip tpu-v5e'
+    assert of(sliced, "T_comms", *values) == Fraction(2 * 2048 * 8192, 90 * 10**9)
+    question = f"{MATMUL} {{}} --pass forward --chip tpu-v5e"
+    time = Fraction(2 * 2048 * 8192 * 4, 197 * 10**12)
+    assert of(question, "T_math", *values[:2], "F=4") == time
+
+
 def test_the_memory_is_read_and_written_once() -> None:
     """The roofline of a product: all that it reads and writes over W_hbm [SB1]."""
     B, D, F, rate, work = 64, 512, 4096, Fraction(82, 100) * 10**12, Fraction(197) * 10**12

@@ -45,6 +45,7 @@ CHAPTERS = {
 CHANGES = {
     "1,024 for 1,000": "a decimal thousand taken as a binary one",
     "1,000 for 1,024": "a binary thousand taken as a decimal one",
+    "both ways for one": "both directions of a link counted for one",
 }
 asked = cache(lambda question: answer(question, chapter.catalogue))
 

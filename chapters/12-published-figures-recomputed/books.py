@@ -45,6 +45,7 @@ CHAPTERS = {
 CHANGES = {
     "1,024 for 1,000": "a decimal thousand taken as a binary one",
     "1,000 for 1,024": "a binary thousand taken as a decimal one",
+    "both ways for one": "both directions of a link counted for one",
 }
 asked = cache(lambda question: answer(question, chapter.catalogue))
 
@@ -114,12 +115,13 @@ def worded(cause: str | None) -> Cell:
         return "nothing that was tried"
     if match := re.fullmatch(r"holds with (.*?)(?:, (.*))?", cause):
         change = CHANGES.get(match[2], match[2])
-        change = re.sub(r"a reading of (\S+)", r"another reading, of `\1`", change or "")
-        return f"`{match[1]}`" + (f", {change}" if change else "")
+        change = re.sub(r"a reading of \S+-later", "as the later edition prints it", change or "")
+        typed = re.sub(r"(?<=[1-9])0{9,}", lambda zeros: f"e{len(zeros[0])}", match[1])
+        return f"`{typed}`" + (f", {change}" if change else "")
     if match := re.fullmatch(r"([0-9,]+) times as much", cause):
-        return f"{spelt(int(match[1].replace(',', '')))} times as much"
+        return f"{spelt(int(match[1].replace(',', '')))} times what is derived"
     if match := re.fullmatch(r"1/([0-9]+) of it", cause):
-        return f"{spelt_part(Fraction(1, int(match[1])))} of it"
+        return f"{spelt_part(Fraction(1, int(match[1])))} of what is derived"
     if match := re.fullmatch(r"(\S+) left out", cause):
         return f"`{match[1]}` left out"
     return cause.split(":")[0]
@@ -188,13 +190,14 @@ chapter.require(
 )
 
 # Two totals of parts that are themselves rounded, or wrong.
-chapter.shown("llama-total", asked("value P --model llama-3-70b"))
+chapter.shown("llama-total", asked("value P --model llama-3-70b"), unit="")
 chapter.shown(
     "small-total",
     asked(
         "value P_A+P_F+P_V --set D=5120 --set F=13824 --set V=32000 --set L=40 --set K=40 "
         "--set G=1 --set H=128 --set n_F=3 --set n_V=2"
     ),
+    unit="",
 )
 chapter.shown(
     "least-chips",

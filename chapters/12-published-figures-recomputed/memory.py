@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import sympy as sp
@@ -25,10 +26,16 @@ WAYS = {
 BYTES = {s: number(WAYS["fused"].constants[s], byte, s.name) for s in (v.e, v.e_32)}
 
 
+@cache
+def saved(way: str) -> sp.Expr:
+    """Bytes that a layer saves for a token and a unit of its width, whatever its sizes are."""
+    total = sp.Add(*(one.bytes for one in layer("layer").saved(WAYS[way])))
+    return sp.cancel(total / (v.b_seq * v.T * v.D))
+
+
 def derived(sizes: dict[str, int], way: str) -> Quantity:
-    """Bytes that a layer saves for a token and a unit of its width."""
-    saved = sp.Add(*(one.bytes for one in layer("layer").saved(WAYS[way])))
-    each = sp.cancel(saved / (v.b_seq * v.T * v.D))
+    """The same, at the sizes of a layer."""
+    each = saved(way)
     values = {s: number(sizes[s.name], v.unit_of_symbol(s), s.name, source="R-maxtext",
                         status="published") for s in each.free_symbols - {*BYTES}}  # fmt: skip
     return evaluated(each, values | BYTES, byte)

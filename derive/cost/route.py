@@ -75,7 +75,7 @@ class Sizes:
 def sizes_of(block: Block, given: Mapping[str, int]) -> Sizes:
     """The sizes of a block that are given, and others: lengths as of a large model where it has
     products, and for mesh axes primes, so that no permute rests on two of them being alike. Mesh
-    axes that are given and split nothing are there, too; for products axes are taken apart."""
+    axes that are given and split nothing are there, too; axes are taken apart, as others do."""
     every = {n for n, known in vocabulary().items() if known.role in ("mesh", "axis")}
     others = (name for name in given if name in every.difference(NO_AXES))
     degrees = {axis: given.get(axis, 0) for axis in (*block.mesh, *others)}
@@ -88,7 +88,7 @@ def sizes_of(block: Block, given: Mapping[str, int]) -> Sizes:
     lengths = {**(USUAL if products else {}), **given}
     named = {dim: lengths[dim] for dim in block.dims if dim in lengths}
     elements = {name: given.get(name, n) for name, n in ELEMENTS.items()}
-    return Sizes(degrees, named, frozenset(given), elements, products)
+    return Sizes(degrees, named, frozenset(given), elements, apart=True)
 
 
 # --- states and steps
@@ -276,13 +276,17 @@ def reached(
         sent, moves, operations, _, state = heappop(heap)
         if (sent, moves, operations) > best[state][:3]:
             continue  # a shorter way was there before
+        before = best[state].last
+        last = before and before[1].collective
         ahead = ((step.after, step) for step in _steps(space, state))
         for other, step in _steps_into(space).get(state, ()) if backwards else ahead:
+            if step.collective == "permute" == last:
+                continue  # one permute does what two do
             is_move = step.collective is not None
-            way = Reached(sent + step.sent, moves + is_move, operations + 1, (state, step))
-            if other not in best or way[:3] < best[other][:3]:
-                best[other] = way
-                heappush(heap, (*way[:3], next(number), other))
+            cost = (sent + step.sent, moves + is_move, operations + 1)
+            if (known := best.get(other)) is None or cost < known[:3]:
+                best[other] = Reached(*cost, (state, step))
+                heappush(heap, (*cost, next(number), other))
     return best
 
 

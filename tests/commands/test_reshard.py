@@ -50,8 +50,8 @@ def test_no_permute_rests_on_degrees_that_are_not_given(answer: Any) -> None:
 
 
 def test_an_axis_that_splits_nothing_can_help(answer: Any) -> None:
-    line = "reshard", "T[B, D_X] -> T[B_X, D_Y]", "--least", "--set=X=2", "--set=Y=4", "--set=B=16"
-    alone, beside = answer(*line, "--set=D=16"), answer(*line, "--set=D=16", "--set=Z=2")
+    line = "reshard", "T[B, D_X] -> T[B_X, D_Y]", "--least", "--set=X=2", "--set=Y=3", "--set=B=12"
+    alone, beside = answer(*line, "--set=D=12"), answer(*line, "--set=D=12", "--set=Z=2")
     assert beside["sent_bytes"] < alone["sent_bytes"]
     assert not alone["notes"] and not beside["notes"]
     assert answer(*line[:2], "--set=Z=2")["notes"] == ["Z plays no part in this answer"]

@@ -91,10 +91,15 @@ def verdict(derived: Counted, theirs: Counted) -> str:
     return "agrees" if derived.listed == theirs.listed else "chooses otherwise"
 
 
-def derived(block: Block, mesh: Sizes, sizes: Sizes, *, backward: bool, keep: str) -> Counted:
-    """What the canonical rules send for a block whose mask is not used to leave work out."""
+def derived(
+    block: Block, mesh: Sizes, sizes: Sizes, *, backward: bool, keep: str, least: bool = False
+) -> Counted:
+    """What the canonical rules, or the least program, send for a block whose mask is not used to
+    leave work out."""
     by = values(mesh, sizes)
-    passes = program(block, keep, Fusion("unfused", "unfused", "unfused"))
+    known = {axis: mesh[axis] for axis in block.mesh} | {"e": ELEMENT, "e_g": ELEMENT, **sizes}
+    search = tuple(known.items()) if least else None
+    passes = program(block, keep, Fusion("unfused", "unfused", "unfused"), search)
     costs = (passes.forward, passes.backward) if backward else (passes.forward,)
     return Counted(
         tuple(one for cost in costs for one in _moves(cost, by)),

@@ -1,4 +1,5 @@
-"""Every reshard of a matrix over three axes and every product over two, by the rules and by Shardy.
+"""Every reshard of a matrix over three axes and every product over two, by the rules, by the least
+program and by Shardy.
 
 Counted, not listed: how often each sends less, and the bytes of all together.
 """
@@ -6,21 +7,23 @@ Counted, not listed: how often each sends less, and the bytes of all together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement, permutations, product
 
 import shardy
 import sympy as sp
-from cases import MESH, Sizes
+from cases import MESH
+from cases import Sizes as Lengths
 from counted import ELEMENT, derived, values, whole
 
 from derive.cost.block import Block, Layout, ProductLine, Tensor
 from derive.cost.program import Moved
+from derive.cost.route import Sizes, route
 from derive.cost.rules import reshard
 
 SIDE = 256
 # Rows, summed and columns: small, a layer of a large model, and that layer for a few rows.
-PRODUCTS: Mapping[str, Sizes] = {
+PRODUCTS: Mapping[str, Lengths] = {
     "256 x 64 x 128": {"B": 256, "D": 64, "F": 128},
     "16384 x 4096 x 14336": {"B": 16384, "D": 4096, "F": 14336},
     "16 x 4096 x 14336": {"B": 16, "D": 4096, "F": 14336},
@@ -29,23 +32,37 @@ PRODUCTS: Mapping[str, Sizes] = {
 
 @dataclass
 class Tally:
-    """How many cases there are, in how many the rules send as much as Shardy, less and more, and
+    """In how many cases the rules, or the least program, send as much as Shardy, less and more, and
     the bytes that a device sends for all of them."""
 
-    cases: int = 0
     same: int = 0
     less: int = 0
     more: int = 0
-    derive_bytes: int = 0
-    shardy_bytes: int = 0
+    bytes: int = 0
 
     def add(self, ours: int, theirs: int) -> None:
         """Count a case."""
-        self.cases += 1
         self.same += ours == theirs
         self.less += ours < theirs
         self.more += ours > theirs
-        self.derive_bytes += ours
+        self.bytes += ours
+
+
+@dataclass
+class Every:
+    """How many cases there are, how the rules and the least program compare with Shardy, and what
+    Shardy sends for all of them."""
+
+    cases: int = 0
+    derive: Tally = field(default_factory=Tally)
+    least: Tally = field(default_factory=Tally)
+    shardy_bytes: int = 0
+
+    def add(self, rules: int, least: int, theirs: int) -> None:
+        """Count a case."""
+        self.cases += 1
+        self.derive.add(rules, theirs)
+        self.least.add(least, theirs)
         self.shardy_bytes += theirs
 
 
@@ -59,7 +76,7 @@ def layouts(axes: tuple[str, ...]) -> list[Layout]:
     ]
 
 
-def reshards() -> Tally:
+def reshards() -> Every:
     """All reshards of a square matrix on the mesh of the cases."""
     every = layouts(tuple(MESH))
     kind = f"tensor<{SIDE}x{SIDE}xf32>"
@@ -73,15 +90,23 @@ def reshards() -> Tally:
         MESH,
     )
     theirs = shardy.counted(text, "func.func(sdy-reshard-to-collectives)", MESH)
-    by, tally = values(MESH, {"B": SIDE, "D": SIDE}), Tally()
+    by, tally = values(MESH, {"B": SIDE, "D": SIDE}), Every()
+    known = Sizes(MESH, {}, frozenset(), {}, apart=True)
     for name, (before, after) in pairs.items():
-        route = reshard(Tensor("T", ("B", "D"), before), after, sp.Integer(ELEMENT), True)
-        sent = sum(whole(step.move.sent_bytes, by) for step in route if isinstance(step, Moved))
-        tally.add(sent, theirs[name].bytes)
+        start, wanted = (Tensor("T", ("B", "D"), layout) for layout in (before, after))
+        rules, (_, least) = (
+            reshard(start, after, sp.Integer(ELEMENT), True),
+            route([start], (), wanted, known, sp.Integer(ELEMENT), True),
+        )
+        sent = (
+            sum(whole(step.move.sent_bytes, by) for step in steps if isinstance(step, Moved))
+            for steps in (rules, least)
+        )
+        tally.add(*sent, theirs[name].bytes)
     return tally
 
 
-def products(sizes: Sizes) -> Tally:
+def products(sizes: Lengths) -> Every:
     """All products of two matrices on the first two axes of the mesh."""
     every = layouts(("X", "Y"))
     b, d, f = sizes.values()
@@ -98,7 +123,7 @@ def products(sizes: Sizes) -> Tally:
         ],
         MESH,
     )
-    theirs, tally = shardy.counted(text, shardy.PARTITION, MESH), Tally()
+    theirs, tally = shardy.counted(text, shardy.PARTITION, MESH), Every()
     for name, (x, w, y) in triples.items():
         tensors = (
             Tensor("In", ("B", "D"), x),
@@ -106,6 +131,9 @@ def products(sizes: Sizes) -> Tally:
             Tensor("Out", ("B", "F"), y),
         )
         one = Block((ProductLine("In", ("W",), "Out"),), tensors, ("W",))
-        ours = derived(one, MESH, sizes, backward=False, keep="all")
-        tally.add(ours.bytes, theirs[name].bytes)
+        rules, least = (
+            derived(one, MESH, sizes, backward=False, keep="all", least=least).bytes
+            for least in (False, True)
+        )
+        tally.add(rules, least, theirs[name].bytes)
     return tally

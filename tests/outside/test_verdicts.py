@@ -44,6 +44,24 @@ def test_every_product(sizes: str) -> None:
     assert asdict(products(PRODUCTS[sizes])) == RECORDED["every product"][sizes]
 
 
+def test_no_reshard_and_no_product_sends_more_than_shardy() -> None:
+    """The least program of each, which the tests above hold to the record."""
+    for every in (RECORDED["every reshard"], *RECORDED["every product"].values()):
+        assert every["least"]["more"] == 0 < every["least"]["less"]
+
+
+def test_who_sends_less_than_the_least_program_multiplies_more() -> None:
+    for one in ROWS.values():
+        for partitioner in ("derive", "xla", "shardy"):
+            if one[partitioner]["bytes"] < one["least"]["bytes"]:
+                assert one[partitioner]["flops"] > one["least"]["flops"], one["case"]
+
+
+def test_the_rules_send_the_least_for_the_blocks_of_the_book() -> None:
+    blocks = [one for (_, sizes, _), one in ROWS.items() if sizes == "block"]
+    assert blocks and all(one["least"]["verdict"] == "agrees" for one in blocks)
+
+
 @pytest.mark.parametrize("partitioner", ["xla", "shardy"])
 def test_blocks_are_spread_as_derived(partitioner: str) -> None:
     """Forward, every block of the book moves what is derived, and so do both passes of the MLP

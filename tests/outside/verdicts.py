@@ -75,14 +75,14 @@ def unmasked(name: str) -> Block:
 def row(case: Case) -> dict[str, Any]:
     """A case as the record has it: what each sends and computes, and its verdict beside derive's.
 
-    XLA and Shardy keep what was gathered for the backward pass; DTensor gathers it again, and is
-    held against the rules that do so, too.
+    XLA, Shardy and the least program keep what was gathered for the backward pass; DTensor gathers
+    it again, and is held against the rules that do so, too.
     """
     backward = case.which == "both"
     lowered = Spread(case.block, case.mesh, case.sizes).lowered(backward)
-    ours, again = (
-        derived(case.block, case.mesh, case.sizes, backward=backward, keep=keep)
-        for keep in ("all", "none")
+    ours, again, least = (
+        derived(case.block, case.mesh, case.sizes, backward=backward, keep=keep, least=least)
+        for keep, least in (("all", False), ("none", False), ("all", True))
     )
     mesh = {axis: case.mesh[axis] for axis in case.block.mesh}
     compiled = hlo.counted(lowered.compile(compiler_options=hlo.FLAT).as_text(), mesh)
@@ -98,6 +98,7 @@ def row(case: Case) -> dict[str, Any]:
         "pass": case.which,
         "derive": _told(ours),
         "derive, gathered again": _told(again),
+        "least": _told(least, ours),
         "xla": _told(compiled, ours),
         "shardy": _told(passed, ours),
         "dtensor": recorded and _told(recorded, again),
@@ -105,14 +106,18 @@ def row(case: Case) -> dict[str, Any]:
 
 
 def printed(record: dict[str, Any]) -> dict[str, Any]:
-    """What chapter 12 prints of a record: the collectives of the shardings, of others alone."""
+    """What chapter 12 prints of a record: the collectives of the shardings and the FLOPs, of others
+    alone, and how many of all reshards and products send what."""
     rows = [
-        {name: one[name] for name in ("sharding", "sizes", "pass")}
+        {name: one[name] for name in ("case", "sharding", "sizes", "pass")}
         | {name: one[name] and one[name]["sent"] for name in ("xla", "shardy", "dtensor")}
+        | {"flops": {name: one[name]["flops"] for name in ("xla", "shardy")}}
         for one in record["rows"]
         if one["sizes"] in SIZES
     ]
-    return {"versions": record["versions"], "mesh": MESH, "sizes": SIZES, "rows": rows}
+    every = {name: told for name, told in record.items() if name.startswith("every")}
+    head = {"versions": record["versions"], "mesh": MESH, "sizes": SIZES}
+    return {**head, **every, "rows": rows}
 
 
 def _told(one: Counted, derive: Counted | None = None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from derive.cost.block import Block, Fusion
 from derive.cost.load import Requirement
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
-from derive.cost.route import sizes_of
+from derive.cost.route import ELEMENTS, sizes_of
 from derive.cost.strategies import Strategy
 from derive.cost.turns import turns
 from derive.notation import symbols as v
@@ -30,7 +30,7 @@ from derive.notation.errors import DeriveError, unknown
 from derive.notation.text import aligned
 from derive.solve.links import suited
 from derive.solve.question import question
-from derive.solve.values import Filled, values_for
+from derive.solve.values import Filled, check_values, values_for
 
 STATED = ("keep", "program", "gated", "precision", "gradients", "causal", *Fusion._fields)
 Plain = Callable[[sp.Expr], Any]
@@ -54,7 +54,8 @@ def costed(strategy: Strategy, options: Namespace) -> dict[str, Any]:
     whose = Requirement(strategy.name, "", (), assumptions, strategy.mesh, strategy.chips)
     given = values_for(whose, givers, values)
     known = {v.e_32: assumptions.constants[v.e_32], **assumptions.elements}
-    known |= {symbol: quantity.value for symbol, quantity in given.items()}
+    at = {symbol: quantity.value for symbol, quantity in given.items()}
+    known = {symbol: value.xreplace(at) for symbol, value in known.items()} | at
     if v.T in known:  # a sequence's own keys
         known.setdefault(v.U, known[v.T])
     used: set[sp.Symbol] = set()
@@ -62,7 +63,11 @@ def costed(strategy: Strategy, options: Namespace) -> dict[str, Any]:
         if strategy.block is None:
             told = "--least searches the program of a block"
             raise DeriveError(f"{told}, and {strategy.name} declares its moves; leave it out")
-        whole = ((symbol.name, int(value)) for symbol, value in known.items() if value.is_Integer)
+        split = {*strategy.block.mesh, *strategy.block.dims}
+        check_values(given, [symbol for symbol in given if symbol.name in split])
+        # Of an element the bits, which are whole for fp4 as well.
+        sized = {s: 8 * value if s.name in ELEMENTS else value for s, value in known.items()}
+        whole = ((symbol.name, int(value)) for symbol, value in sized.items() if value.is_Integer)
         assumptions = replace(assumptions, sizes=tuple(whole))
         sizes = sizes_of(strategy.block, dict(assumptions.sizes))
         used.update(v.find(name) for name in (*sizes.degrees, *sizes.lengths))

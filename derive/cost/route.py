@@ -29,9 +29,11 @@ from derive.notation.errors import ShardingError
 from derive.notation.symbols import vocabulary
 
 MOST_LAYOUTS = 3000  # of one tensor that are searched
+MOST_OF_ALL = 10_000  # of as many tensors as there are products
 MANY = 700  # above which fewer axes are searched
 NO_AXES = ("N", "S", "virtual")  # numbers of devices that are no axis inside a slice
-ELEMENTS: Mapping[str, int] = MappingProxyType({"e": 2, "e_g": 2, "e_32": 4})  # if not given
+# Bits, if not given: those of fp4 are no whole bytes.
+ELEMENTS: Mapping[str, int] = MappingProxyType({"e": 16, "e_g": 16, "e_32": 32})
 # Lengths of dimensions where none are given, as of a large model.
 USUAL: Mapping[str, int] = MappingProxyType({
     "B": 2**17, "T": 2**13, "U": 2**13, "D": 2**13, "F": 2**15, "V": 2**17, "K": 8, "G": 8,
@@ -46,13 +48,14 @@ USUAL: Mapping[str, int] = MappingProxyType({
 class Sizes:
     """The sizes at which programs are compared: devices along each mesh axis, and the lengths of
     dimensions; `given` names those that are not taken where nothing is said. `elements` are the
-    bytes of one; `apart` says whether an axis of 2 x 2 devices may be taken as two, named as Shardy
-    does, Y:(1)2 and Y:(2)2."""
+    bits of one, `products` how many are searched; where there are any, an axis of 2 x 2 devices may
+    be taken as two, named as Shardy does, Y:(1)2 and Y:(2)2: `apart`."""
 
     degrees: Mapping[str, int]
     lengths: Mapping[str, int]
     given: frozenset[str]
     elements: Mapping[str, int]
+    products: int = 0
     apart: bool = False
 
     @property
@@ -84,11 +87,11 @@ def sizes_of(block: Block, given: Mapping[str, int]) -> Sizes:
         while degrees[axis] == 0:
             prime = int(sp.nextprime(prime))
             degrees[axis] = prime if all(n % prime for n in degrees.values() if n) else 0
-    products = any(isinstance(line, ProductLine) for line in block.lines)
+    products = sum(len(line.rights) for line in block.lines if isinstance(line, ProductLine))
     lengths = {**(USUAL if products else {}), **given}
     named = {dim: lengths[dim] for dim in block.dims if dim in lengths}
     elements = {name: given.get(name, n) for name, n in ELEMENTS.items()}
-    return Sizes(degrees, named, frozenset(given), elements, apart=True)
+    return Sizes(degrees, named, frozenset(given), elements, products, apart=True)
 
 
 # --- states and steps
@@ -172,7 +175,8 @@ def space_of(tensor: Tensor, axes: Collection[str], sizes: Sizes) -> Space:
     Raises ShardingError where these are too many."""
     dims = len(tensor.dims)
     own = {axis: n for axis, n in sizes.degrees.items() if axis in axes}
-    for searched, limit in ((sizes.parts, MANY), (sizes.degrees, MANY), (own, MOST_LAYOUTS)):
+    most = min(MOST_LAYOUTS, MOST_OF_ALL // max(1, sizes.products))
+    for searched, limit in ((sizes.parts, MANY), (sizes.degrees, MANY), (own, most)):
         n = len(searched)
         if sum(perm(n, k) * comb(k + dims - 1, k) for k in range(n + 1)) <= limit:
             devices = prod(searched.values())
@@ -182,8 +186,10 @@ def space_of(tensor: Tensor, axes: Collection[str], sizes: Sizes) -> Space:
                 sizes.lengths[d] if d in known and d in sizes.given else 0 for d in tensor.dims
             ]
             return Space(tuple(searched.items()), tuple(gcd(n, devices) for n in lengths))
-    told = f"{dims} dimensions over {n} mesh axes have more than {MOST_LAYOUTS:,} layouts"
-    raise ShardingError(f"{tensor.name}: {told}, the most among which the least is searched")
+    told = f"{dims} dimensions over {n} mesh axes have more than {most:,} layouts"
+    among = f"{told}, the most among which the least is searched"
+    each = f" for each of {sizes.products} products" if sizes.products > 1 else ""
+    raise ShardingError(f"{tensor.name}: {among}{each}; give fewer axes or lines")
 
 
 def layouts(dims: int, axes: Sequence[str]) -> Iterator[Layout]:

@@ -56,14 +56,18 @@ class Pass:
         self.fetched: dict[Tensor, None] = {}
         self.again = False
 
-    def multiply(self, terms: Sequence[Operands], result: Tensor) -> None:
-        """Fetch the operands as the rules want them, multiply, reduce and reshard the sum.
+    def multiply(
+        self, terms: Sequence[Operands], result: Tensor, splits: Sequence[Split] = ()
+    ) -> None:
+        """Fetch the operands as the rules, or `splits`, want them, multiply, reduce and reshard the
+        sum.
 
         Products that leave the sum in different layouts are reduced one by one, and then added.
         """
         groups: dict[tuple[Layout, tuple[str, ...]], list[Pair]] = {}
-        splits = [_roles(left, right, result) for left, right, _ in terms]
-        if self.sizes is not None:
+        if self.sizes is None:
+            splits = [_roles(left, right, result) for left, right, _ in terms]
+        elif not splits:
             held = [(self.held[left.name], self.held[right.name]) for left, right, _ in terms]
             splits = least_splits(held, result, self.sizes, self.size)
         for (left, right, share), split in zip(terms, splits, strict=True):
@@ -147,7 +151,7 @@ class Pass:
         return e_g if whole_name(tensor.name) in self.reduced else e
 
     def size(self, tensor: Tensor) -> int:
-        """The bytes of a whole tensor at the sizes of the least program."""
+        """The bits of a whole tensor at the sizes of the least program."""
         known = {**self.sizes.lengths, **self.sizes.elements} if self.sizes is not None else {}
         whole = self.element(tensor) * elements(tensor, without=tensor.axes)
         return int(whole.xreplace({find(name): sp.Integer(n) for name, n in known.items()}))

@@ -71,7 +71,7 @@ def _turns(tensors: tuple[Tensor, Tensor, Tensor], along: str, sizes: Sizes) -> 
     def least(length: int) -> tuple[Move, ...]:
         known = replace(sizes, lengths={**sizes.lengths, along: length})
         one = Pass({left.name: [left], right.name: [right]}, (), sizes=known)
-        one.multiply([(left, right, sp.S.One)], result)
+        one.multiply([(left, right, sp.S.One)], result, [best(length)])
         return tuple(op.move for op in one.program if isinstance(op, Moved))
 
     length = 1

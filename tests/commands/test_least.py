@@ -68,3 +68,30 @@ def test_a_length_of_one_is_not_split(answer: Any) -> None:
     assert forward(answer, line, *one) == []
     gathered = forward(answer, "In[B, D_X] . W[D, F] -> Out[B, F]", *one)
     assert gathered == [("all_gather", "In", "X"), ("all_gather", "Out", "X")]
+
+
+def test_lengths_are_whole(run: Any) -> None:
+    """A length of which the search could take nothing is not taken to be another one."""
+    code, out, err = run("layer", "fsdp", "--least", "--set=D=8.5")
+    assert (code, out) == (2, "") and "D (model width): expected a whole number, found 17/2" in err
+
+
+def test_elements_of_half_a_byte_are_weighed(answer: Any) -> None:
+    """Gradients of four bytes beside activations of half a one: it is cheaper to gather those."""
+    line = "In[B_X, D] . W[D_X, F] -> Out[B_X, F]"
+    sizes = ("--set=X=4", "--set=B=256", "--set=D=64", "--set=F=64")
+    narrow = ("--precision=fp4", "--gradients=fp32")
+    sent = answer("layer", line, *sizes, *narrow)["backward"]["sent_bytes"]
+    assert answer("layer", line, "--least", *sizes, *narrow)["backward"]["sent_bytes"] < sent
+
+
+def test_bytes_of_an_element_that_are_set_are_those_of_gradients(answer: Any) -> None:
+    given = ("--precision=any", "--set=e=4", "--set=X=2", "--set=D=8", "--set=F=8")
+    assert answer("layer", "fsdp", *given)["backward"]["sent_bytes"] == 4 * 4 * 8 * 8 // 2
+
+
+def test_many_products_over_many_axes_are_refused(run: Any) -> None:
+    """What one product may search, twenty may not."""
+    line = "In{0}[B_a+b, D, T, K] . W{0}[D_c+d, T, F, K] -> Out{0}[B, F_a+b+c+d, K, T]"
+    code, _, err = run("layer", "; ".join(map(line.format, range(20))), "--least")
+    assert code == 2 and "for each of 20 products" in err and err.count("\n") == 1

@@ -74,10 +74,11 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _time(asked: Asked, options: Namespace) -> tuple[Quantity, tuple[str, ...]]:
-    bounds = ("best", "feasible", "steps", "smt")
-    if any(getattr(options, name) for name in bounds) or isinstance(asked.subject, Limit):
-        told = f"a time of a layer takes no --{', --'.join(bounds)}, and no limit has one"
-        raise DeriveError(f"{asked.expr}: {told}")
+    if isinstance(asked.subject, Limit):
+        raise DeriveError(f"{asked.expr} is a time of a strategy or a block, not of a limit")
+    for name in ("best", "feasible", "steps", "smt"):
+        if getattr(options, name):
+            raise DeriveError(f"{asked.expr}: a time of a layer takes no --{name}; leave it out")
     return layer_time(asked.subject, asked.expr, asked.givers, asked.values, asked.assumptions)
 
 
@@ -86,7 +87,8 @@ def _timed(asked: Asked, options: Namespace) -> tuple[dict[str, Any], list[str]]
     rests_on = compute_bound(asked.subject, asked.assumptions)
     said = {"closed_form": quantity.formula, "printed": [f"= {quantity.printed()}"]}
     data = _data(asked, rests_on) | number_data(quantity) | said | {"notes": list(idle)}
-    return data, [*tree(quantity), *assumption_lines(rests_on.described)]
+    notes = [f"  note: {note}" for note in idle]
+    return data, [*tree(quantity), *notes, *assumption_lines(rests_on.described)]
 
 
 def _check_options(subject: Strategy | Limit, options: Namespace) -> None:

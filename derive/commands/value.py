@@ -39,7 +39,8 @@ def _value(options: Namespace) -> Quantity:
     givers, under = givers_of(options), assume(precision=options.precision or "bf16")
     known = {**facts_of(one_of(Model, givers), None, under), **given_facts(givers, under)}
     for symbol, constant in under.elements.items():
-        known[symbol] = number(constant, unit_of_symbol(symbol), symbol.name, status="assumed")
+        if symbol not in known and not constant.free_symbols:
+            known[symbol] = number(constant, unit_of_symbol(symbol), symbol.name, status="assumed")
     known |= {find(name): quantity for name, quantity in typed.items()}
     defined = {**FOLLOWS, **run_terms()}
     needed = set(expr.free_symbols)
@@ -78,7 +79,7 @@ def answer(question: str, catalogue: Catalogue | None = None) -> Quantity:
     words = words_of(question)
     options = parser().parse_args(words)
     options.catalogue = catalogue or shipped()
-    for option in ("json", "steps", "feasible"):
+    for option in ("json", "steps", "smt", "feasible"):
         if getattr(options, option, None):
             raise DeriveError(f"--{option} plays no part in one number; leave it out")
     if options.facts:

@@ -169,7 +169,7 @@ def _timed(cost: PassCost, mesh: tuple[str, ...], assumptions: Assumptions) -> T
         for move, time in timed:
             group = move.axis if links <= SHARED else ""
             # Term by term: a product of powers over a product of powers stays one.
-            load = (time / math).xreplace(assumptions.elements)
+            load = (time / math).xreplace(assumptions.elements) if math else sp.oo
             terms[group] = terms.get(group, sp.S.Zero) + load
         moves, times = zip(*timed, strict=True)
         link = joined(tuple(sorted(links)))

@@ -48,8 +48,8 @@ USUAL: Mapping[str, int] = MappingProxyType({
 class Sizes:
     """The sizes at which programs are compared: devices along each mesh axis, and the lengths of
     dimensions; `given` names those that are not taken where nothing is said. `elements` are the
-    bits of one, `products` how many are searched; where there are any, an axis of 2 x 2 devices may
-    be taken as two, named as Shardy does, Y:(1)2 and Y:(2)2: `apart`."""
+    bits of one, `products` how many are searched; `apart` says whether an axis of 2 x 2 devices may
+    be taken as two, named as Shardy does, Y:(1)2 and Y:(2)2."""
 
     degrees: Mapping[str, int]
     lengths: Mapping[str, int]

@@ -104,7 +104,11 @@ def requirement(
     strategy.laid_out(under)  # a gate where there is none is told before all else
     if asked is not None and asked.symbols & STATE:
         return fits(strategy, _state_of_chip(strategy, asked, fixed), under)
-    return compute_bound(strategy, under)
+    need = compute_bound(strategy, under)
+    if any(sp.oo in load.terms for load in need.loads):
+        told = f"{strategy.name} moves but multiplies nothing in a pass"
+        raise DeriveError(f"{told}; its times can be asked, T_comms with --pass forward")
+    return need
 
 
 def axes_held(

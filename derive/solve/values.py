@@ -176,7 +176,8 @@ def facts_of(
         known[v.n_V] = number(model.tables, name="n_V", owner=model.name)
         known[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
     for symbol, value in assumptions.constants.items():
-        known[symbol] = number(value, v.unit_of_symbol(symbol), symbol.name, status="assumed")
+        if not value.free_symbols:  # the bytes of an element can be left open
+            known[symbol] = number(value, v.unit_of_symbol(symbol), symbol.name, status="assumed")
     return known
 
 

@@ -16,6 +16,7 @@ from derive.notation.errors import DeriveError
 from derive.notation.units import unit_of
 
 MATMUL = '"In[B, D] . W[D, F] -> Out[B, F]"'
+GATHER = '"A[B_X, D] -> Full[B, D]"'
 V5P = "--chip tpu-v5p --model llama-3-70b"
 BOUNDS = [
     (f"fsdp {{}} --pass forward {V5P}", "X=512"),
@@ -94,11 +95,21 @@ def test_the_memory_is_read_and_written_once() -> None:
     [
         (f"ask fsdp T_comms {V5P} --set B=4096 --set X=8", "choose forward, backward or step"),
         (f"ask fsdp T_comms --pass step {V5P} --set X=8 --best", "takes no --best"),
-        (f"ask fsdp T_comms --pass step {V5P} --set X=8 --smt", "--steps, --smt, and no limit"),
-        ("ask context_ring T_comms --chip h100", "no limit has one"),
+        (
+            f"ask fsdp T_comms --pass step {V5P} --set X=8 --smt",
+            "--smt plays no part in one number",
+        ),
+        ("ask context_ring T_comms --chip h100", "a strategy or a block, not of a limit"),
         ("ask fsdp T_comms --pass step --chip tpu-v5p", "no value for D (model width)"),
-        ("ask fsdp T_Y --pass step --chip tpu-v5p", "no value for T_Y"),
-        ("ask fsdp T_Y/T_math --pass step --chip tpu-v5p", "no value for T_Y"),
+        ("ask fsdp T_Y --pass step --chip tpu-v5p", "unknown time of fsdp 'T_Y'"),
+        ("ask fsdp T_Y/T_math --pass step --chip tpu-v5p", "did you mean T_X?"),
+        (
+            f"ask fsdp T_math/T_comms --pass step {V5P} --exact --set X=1 --set B=8",
+            "T_comms is zero; ask for",
+        ),
+        (f"ask {GATHER} T_comms/T_math --pass forward {V5P} --set B=8", "T_math is zero; ask for"),
+        (f"ask {GATHER} B --chip tpu-v5p", "multiplies nothing in a pass"),
+        (f"ask {GATHER} X --overlap serial", "multiplies nothing in a pass"),
         ("value T_R --chip tpu-v5p --set N=8", "no value for P (parameters), R"),
     ],
 )
@@ -139,3 +150,17 @@ def test_a_run() -> None:
         "value M_KV --model llama-3-70b --set T=8192 --set b_seq=2 --precision fp8"
     ).value
     assert cache == 2 * 8 * 128 * 80 * 8192 * 2
+
+
+def test_a_layer_that_multiplies_nothing_takes_the_time_of_its_moves() -> None:
+    sizes = "--chip tpu-v5e --set B=2048 --set D=8192"
+    assert answer(f"ask {GATHER} T_math/T_comms --pass forward {sizes}").value == 0
+    still = '"A[B, D] -> Same[B, D]"'
+    assert answer(f"ask {still} T_comms --pass forward {sizes}").value == 0
+
+
+def test_the_bytes_of_an_element_can_be_left_open() -> None:
+    cache = "value M_KV --model llama-3-8b --precision any --set T=8 --set b_seq=1"
+    with pytest.raises(DeriveError, match="no value for e "):
+        answer(cache)
+    assert answer(f"{cache} --set e=1").value == 2 * 8 * 8 * 128 * 32

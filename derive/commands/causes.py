@@ -154,7 +154,7 @@ def _instead(
 
 def _left_out(quantity: Quantity) -> Iterator[tuple[str, Fraction]]:
     """Inputs that are a factor too few or too many, the degrees of a mesh also two at a time."""
-    roles = {leaf: known(leaf.name) for leaf in quantity.leaves() if leaf.value != 1}
+    roles = {x: known(x.name) for x in quantity.leaves() if x.value not in (0, 1)}
     sizes = {x.name: fraction(x.value) for x, k in roles.items() if k and k.role != "hardware"}
     mesh = [leaf.name for leaf, k in roles.items() if k and k.role in ("mesh", "axis")]
     pairs = {f"{a}*{b}": sizes[a] * sizes[b] for a, b in combinations(mesh, 2)}

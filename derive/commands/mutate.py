@@ -57,7 +57,9 @@ def run(shelf: Shelf, options: Namespace) -> tuple[Row, str, int]:
     with get_context("fork").Pool(maxtasksperchild=1) as pool:
         by, told = pool.apply(_judged, (place, chapters))
         if by:
-            raise DeriveError(f"--mutate: expected a book that is up to date, found: {told}")
+            raise DeriveError(
+                f"--mutate: expected a book that is up to date, found: {told}; build it"
+            )
         for row in pool.imap(partial(_row, place, chapters, argued, options.tests), chosen):
             rows.append(row)
             if len(rows) % STEP == 0:

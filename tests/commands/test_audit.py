@@ -110,6 +110,7 @@ def test_the_assumption_that_was_changed_is_the_cause(audited: Audited, question
         ("37 µs", GATHER, "holds with --set W_node=900000000000, both ways for one", "75 µs"),
         ("243", WEIGHTS, "holds with --set W_hbm=810000000000, a reading of SB2", "240"),
         ("22", TENSOR, "holds with --chip tpu-v5p", "26"),
+        ("5 s", 'ask "A[B, D] -> Same[B, D]" T_comms --pass forward', None, "0 s"),
     ],
 )
 def test_causes(audited: Audited, words: str, question: str, cause: str, derived: str) -> None:
@@ -145,7 +146,8 @@ HOSTILE = [
     "value " + "(" * 400 + "C" + ")" * 400, "value " + "C**" * 300 + "C", "x" * 5000,
     "value 9**9**9**9", "value C\x1b[31m", "ask fsdp B/X --json", "value \u202eC",
     "why x --chapters .", "''", "value C --facts /dev/zero", "value C --facts /etc/passwd",
-    "ask fsdp B/X --feasible divisors", "value 1/0", "ask fsdp B/X --chip tpu-v5p --set B=-1e99",
+    "ask fsdp B/X --feasible divisors", "ask fsdp B/X --chip tpu-v5p --smt",
+    "value 1/0", "ask fsdp B/X --chip tpu-v5p --set B=-1e99",
     "why 06.a --chapters /proc/self/root",
 ]  # fmt: skip
 

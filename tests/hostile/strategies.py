@@ -126,7 +126,25 @@ formulas = st.one_of(
     words([*SYMBOLS[:12], *"+-*/^(),", "**", "sqrt(", "max(", "log(", ")"], 15),
     damaged(st.recursive(_atoms, _grown, max_leaves=8)),
 )
-ratios = st.one_of(st.sampled_from(["B/X", "B/N", "Y", "X", "N", "F", "alpha", "T_r"]), formulas)
+ratios = st.one_of(
+    st.sampled_from(
+        [
+            "T_comms",
+            "T_math/T_comms",
+            "T_X",
+            "T_X/T_Y",
+            "B/X",
+            "B/N",
+            "Y",
+            "X",
+            "N",
+            "F",
+            "alpha",
+            "T_r",
+        ]
+    ),
+    formulas,
+)
 
 DIMS = [
     "B",
@@ -168,6 +186,13 @@ shardings = st.one_of(
     words([*TENSORS, *DIMS, "[", "]", ",", ".", "->", "=>", "*", "@", "+", "(", ")", "causal",
            "softmax", ";", "\n", "B, D", "[B, D]", "_X"], 16, ("", " ")),
 )  # fmt: skip
+_laid_out = st.lists(
+    st.sampled_from(["", "", "_X", "_Y", "_XY", "_tp+cp", "_a+b+c"]), min_size=3, max_size=3
+)
+_whole = st.tuples(_laid_out, _laid_out).map(
+    lambda two: " -> ".join("T[B{}, D{}, F{}]".format(*axes) for axes in two)
+)
+reshards = st.one_of(_whole, _whole, damaged(_whole), shardings)
 layouts = st.one_of(
     st.sampled_from(["B:X D:X", "F:Y D:Y", "T:cp U:cp(ring) K:tp F:tp", "B:dp D:dp(weights)"]),
     words([*"BDFTKU", ":", "X", "Y", "tp", "cp", "dp", "(", ")", "weights", "optimizer", "ring",

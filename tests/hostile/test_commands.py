@@ -8,10 +8,12 @@ from hostile.guards import commanded
 from hostile.strategies import (
     JUNK,
     assignments,
+    formulas,
     layouts,
     numbers,
     orders,
     ratios,
+    reshards,
     shardings,
     sizes,
     values,
@@ -49,7 +51,9 @@ _values = {
     "--profile": _known(["scaling-book", "notebook"]), "--layout": layouts, "--json": None,
     "--keep": _known(["none", "weights", "all"]), "--gated": None,
     "--parameters": words(["W_in", "W_out", "W", ","], 3),
-    "--network": _known(["torus", "node", "two-level", "egress"]),
+    "--network": _known(["torus", "node", "two-level", "egress", "hbm"]),
+    "--norm": _known(["fused", "unfused"]), "--glu": _known(["fused", "unfused"]),
+    "--kernels": _known(["fused", "unfused", "recomputed"]),
     "--precision": _known(["bf16", "fp8", "any"]), "--gradients": _known(["fp32", "bf16"]),
     "--facts": _known(["facts.toml", ".", "/dev/null", "/dev/zero"]),
 }  # fmt: skip
@@ -57,7 +61,7 @@ _asked = _options(
     {
         **_values, "--assume": words(ASSUMED, 3), "--overlap": _known(["serial"]),
         "--pass": _known(["forward", "step"]), "--exact": None, "--large-n": None,
-        "--no-wrap": None, "--steps": None, "--best": None,
+        "--no-wrap": None, "--steps": None, "--best": None, "--smt": None,
         "--feasible": _known(["divisors", "powers_of_two", "torus"]),
     },
     5,
@@ -70,9 +74,22 @@ def test_ask(subject: str, question: str, options: list[str]) -> None:
     _told("ask", subject, question, *options)
 
 
-@given(_subjects, _options(_values, 5))
+_least = {"--least": None, "--turns": _known(["B", "T", "D", "F"])}
+
+
+@given(_subjects, _options({**_values, **_least}, 5))
 def test_layer(sharding: str, options: list[str]) -> None:
     _told("layer", sharding, *options)
+
+
+@given(reshards, _options({**_values, **_least}, 4))
+def test_reshard(layouts: str, options: list[str]) -> None:
+    _told("reshard", layouts, *options)
+
+
+@given(formulas, _options(_values, 3))
+def test_value(formula: str, options: list[str]) -> None:
+    _told("value", formula, *options)
 
 
 _counts = st.one_of(st.sampled_from(["8", "16", "64", "512"]), numbers, values)

@@ -84,9 +84,16 @@ def _turns(tensors: tuple[Tensor, Tensor, Tensor], along: str, sizes: Sizes) -> 
             # Else it turns where another tensor is the largest, which decides how it is divided.
             for one, other in (sent, *combinations(whole, 2)):
                 difference = one - other
-                slope = difference.coeff(find(along))
-                turn = sp.factor(-difference.coeff(find(along), 0) / slope) if slope else slope
+                slope, rest = (difference.coeff(find(along), n) for n in (1, 0))
+                turn = _plain(-rest / slope) if slope else slope
                 if length - 1 <= turn.xreplace(at(0)) <= length:
                     yield Turn(result.name, along, turn, below, above)
                     break
         length = longer
+
+
+def _plain(turn: sp.Expr) -> sp.Expr:
+    """A length, which is positive, without minus signs where it is printed: D*F/(F - D)."""
+    above, below = sp.fraction(sp.factor(turn))
+    negative = above.could_extract_minus_sign()
+    return -above / sp.expand(-below) if negative else above / below

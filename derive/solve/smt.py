@@ -170,9 +170,11 @@ class _Script:
         where that can be negative: a bound that is not positive, or is none, says nothing."""
         (a, b), (c, d) = (self._quotient(side) for side in relation.args)
         sign = SIGNS[relation.func]
-        if b.is_positive and d.is_positive:
+        if b.is_nonnegative and d.is_positive:
             by, over = sp.fraction(b / d)
-            return _s(sign, self._term(a * over), self._term(c * by))
+            said = _s(sign, self._term(a * over), self._term(c * by))
+            # What is divided by zero is at most nothing.
+            return said if b.is_positive else _s("and", _s(">", self._term(b), "0"), said)
         if b != 1 or sign not in ("<=", ">="):
             raise NotClosedForm(f"{tex.text(b)} or {tex.text(d)} can be negative")
         said = _s(sign, self._term(a * d**2), self._term(c * d))

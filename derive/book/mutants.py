@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 from derive.cost.assumptions import CHOICES, CORRECTIONS, DEFAULT
@@ -27,14 +28,15 @@ _OTHER: dict[type[ast.operator], ast.operator] = {
     ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Div(), ast.Div: ast.Mult(),
     ast.Pow: ast.Mult(),
 }  # fmt: skip
-_CONSTANTS = {"sp.S.Zero": "One", "sp.S.One": "Zero", "sp.S.Half": "One"}
+_CONSTANTS = {"Zero": "One", "One": "Zero", "Half": "One"}  # of sp.S
 _TAKING = ("Integer", "Rational", "Fraction", "number", "Min", "Max")  # numbers of formulas
 
 
 @dataclass(frozen=True)
 class Mutant:
     """A file with one change, at `line`: its whole `content`, the `kind` of what is changed, the
-    `place` (a fact and its source, a function), and what stands there before and after."""
+    `place` (a fact and its source, a function), what stands there before and after, and whether it
+    runs only where a function is called, which is its place."""
 
     file: str
     line: int
@@ -43,6 +45,7 @@ class Mutant:
     before: str
     after: str
     content: str = ""
+    called: bool = False
 
     @property
     def at(self) -> str:
@@ -92,22 +95,26 @@ def _formulas(file: str, text: str, own: bool, only: str) -> Iterator[Mutant]:
     tree = ast.parse(text)
     above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(tree):
-        around, names = [node], list[str]()
-        while around[-1] in above:
+        holder = above.get(node, node)
+        while isinstance(holder, (ast.UnaryOp, ast.IfExp)):
+            holder = above[holder]
+        around, changes = [node], list(_changes(node, holder, own))
+        while changes and around[-1] in above:
             around.append(above[around[-1]])
-            if isinstance(around[-1], (ast.FunctionDef, ast.ClassDef)):
-                names.insert(0, around[-1].name)
-        if any(isinstance(one, ast.Subscript) for one in around):
+        if not changes or any(isinstance(one, ast.Subscript) for one in around):
             continue
+        places = (ast.FunctionDef, ast.ClassDef)
+        names = [one.name for one in reversed(around) if isinstance(one, places)]
         if isinstance(statement := around[-2:][0], (ast.Assign, ast.AnnAssign)):
             names = [re.split("[:=]", ast.unparse(statement))[0].strip()]
-        holder = next((o for o in around[1:] if not isinstance(o, (ast.UnaryOp, ast.IfExp))), tree)
+        bodies = ((o, b.body) for o, b in pairwise(around) if isinstance(b, ast.FunctionDef))
+        called = any(one in body for one, body in bodies)
         shown = holder if isinstance(holder, (ast.BinOp, ast.Call)) else node
-        for kind, field, value in _changes(node, holder, own):
+        for kind, field, value in changes:
             before, old = ast.unparse(shown), getattr(node, field)
             setattr(node, field, value)
             place, line = ".".join(names) or "module", int(getattr(node, "lineno", 0))
-            mutant = Mutant(file, line, kind, place, before, ast.unparse(shown))
+            mutant = Mutant(file, line, kind, place, before, ast.unparse(shown), called=called)
             if only in mutant.name:
                 yield replace(mutant, content=ast.unparse(tree))
             setattr(node, field, old)
@@ -119,8 +126,9 @@ def _changes(node: ast.AST, holder: ast.AST, own: bool) -> Iterator[tuple[str, s
         joins = (ast.Tuple, ast.List, ast.Set, ast.JoinedStr)  # no sums
         if not any(isinstance(s, joins) or _is_text(s) for s in (node.left, node.right)):
             yield "operator", "op", _OTHER[type(node.op)]
-    elif isinstance(node, ast.Attribute) and ast.unparse(node) in _CONSTANTS:
-        yield "number", "attr", _CONSTANTS[ast.unparse(node)]
+    elif isinstance(node, ast.Attribute):
+        if node.attr in _CONSTANTS and ast.unparse(node.value) == "sp.S":
+            yield "number", "attr", _CONSTANTS[node.attr]
     elif isinstance(node, ast.Constant):
         taken = isinstance(holder, ast.Call) and ast.unparse(holder.func).endswith(_TAKING)
         counts = isinstance(holder, ast.BinOp) or (isinstance(holder, ast.Dict) and not own)

@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any, TypeAlias
 
 import derive
@@ -55,12 +57,12 @@ def run(shelf: Shelf, options: Namespace) -> tuple[Row, str, int]:
     prepare()
     rows: list[Row] = []
     with get_context("fork").Pool(maxtasksperchild=1) as pool:
-        by, told = pool.apply(_judged, (place, chapters))
+        by, told, calls = pool.apply(_calling, (place, chapters, any(one.called for one in chosen)))
         if by:
             raise DeriveError(
                 f"--mutate: expected a book that is up to date, found: {told}; build it"
             )
-        for row in pool.imap(partial(_row, place, chapters, argued, options.tests), chosen):
+        for row in pool.imap(partial(_row, place, chapters, calls, argued, options.tests), chosen):
             rows.append(row)
             if len(rows) % STEP == 0:
                 output.complain(f"{len(rows)} of {len(chosen)} changes")
@@ -100,27 +102,32 @@ def _summary(rows: list[Row], argued: Mapping[str, Row], *, whole: bool) -> tupl
         f"{len(rows)} changes: {sum(noticed.values())} noticed ({by}), {unused} of facts that the "
         f"book does not use, {len(survivors) - len(left)} argued, {len(left)} left"
     )
+    if idle := sum(not row["run"] for row in rows):
+        lines.append(f"{idle} of the changes are in functions that the book never calls")
     data = {"changes": len(rows), "noticed": noticed, "unused": unused, "survivors": survivors}
-    return data | {"in_vain": vain}, "\n".join(lines), int(len(lines) > 1)
+    return data | {"in_vain": vain}, "\n".join(lines), int(bool(left or vain))
 
 
 # --- in a process of its own
 
 
 def _row(
-    place: Path, chapters: list[str], argued: Mapping[str, Row], testing: bool, one: Mutant
-) -> Row:
+    place: Path, chapters: list[str], calls: set[str], argued: Mapping[str, Row], testing: bool,
+    one: Mutant,
+) -> Row:  # fmt: skip
     """What is found of a mutant: noticed `by` what, else "shown" where it changes what is printed
-    and "" where it does not; the name under which it is `argued`, if any; and the `test` that
-    notices a survivor, "" for none and None where none was run."""
+    and "" where it does not; whether it was `run`, which takes a function that is called; the name
+    under which it is `argued`, if any; and the `test` that notices a survivor, "" for none and None
+    where none was run."""
     name = next((name for name in (one.name, one.at, one.file) if name in argued), "")
-    # The chapter that is changed is the first that may notice.
-    by, told = _judged(place, sorted(chapters, key=lambda each: each not in one.file), one)
+    by, told, runs = "", "", not one.called or one.at in calls
+    if runs:  # the chapter that is changed is the first that may notice
+        by, told = _judged(place, sorted(chapters, key=lambda each: each not in one.file), one)
     survives = by == "shown" or (not by and one.kind != "fact")
     tests = argued.get(name, {"tests": ["tests"]}).get("tests") if testing and survives else None
     return {
         "file": one.file, "line": one.line, "kind": one.kind, "name": one.name, "by": by,
-        "told": told, "survives": survives, "argued": name,
+        "told": told, "run": runs, "survives": survives, "argued": name,
         "reason": argued[name]["reason"] if name else None,
         "test": _tested(place, one, tests) if tests else None,
     }  # fmt: skip
@@ -141,22 +148,44 @@ def _copied(place: Path, one: Mutant | None) -> Iterator[Path]:
         yield root
 
 
-def _judged(place: Path, chapters: list[str], one: Mutant | None = None) -> tuple[str, str]:
+def _calling(place: Path, chapters: list[str], asked: bool) -> tuple[str, str, set[str]]:
+    """What notices the book as it is, and, where it is asked, each function that it calls, as
+    `Mutant.at` has it."""
+    calls: set[str] = set()
+    return *_judged(place, chapters, None, calls if asked else None), calls
+
+
+def _judged(
+    place: Path, chapters: list[str], one: Mutant | None, calls: set[str] | None = None
+) -> tuple[str, str]:
     """What of the chapters notices first, one of NOTICING, and the line that tells it; else "shown"
-    where anything printed has changed, else "". Derive is imported anew, with the change."""
+    where anything printed has changed, else "". Where derive is changed, or what it `calls` is
+    asked for, it is imported anew."""
     signal.signal(signal.SIGVTALRM, lambda *_: sys.exit("takes too long"))
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    gc.disable()  # a process this short has the memory
     with _copied(place, one) as root, redirect_stderr(StringIO()):
         os.chdir(root)
-        sys.path.insert(0, str(root))
-        for name in [name for name in sys.modules if name.split(".")[0] == "derive"]:
-            del sys.modules[name]
+        if calls is not None or (one and not one.file.startswith(f"{place.name}/")):
+            sys.path.insert(0, str(root))
+            for name in [name for name in sys.modules if name.split(".")[0] == "derive"]:
+                del sys.modules[name]
+        if calls is not None:
+            sys.settrace(partial(_seen, calls, f"{root}/"))
         try:
             return _noticed(root / place.name, chapters)
         except (Exception, SystemExit) as error:
             return "error", f"{type(error).__name__}: {error}"
         finally:
+            sys.settrace(None)
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _seen(calls: set[str], root: str, frame: FrameType, *_: object) -> None:
+    code = frame.f_code
+    if code.co_filename.startswith(root):
+        place = code.co_qualname.replace(".<locals>", "")
+        calls.add(f"{code.co_filename.removeprefix(root)}: {place}")
 
 
 def _noticed(place: Path, chapters: list[str]) -> tuple[str, str]:

@@ -35,6 +35,10 @@ chapter = Chapter("06", "A chapter", files="facts.toml")
 chip = chapter.chip("ours")
 chapter.claim("rate", chip["bf16"])
 chapter.shown("faster", chip["fp8"])
+
+
+def never(many):
+    return 2 * many
 """
 TEMPLATE = '<< claim("rate", "1.0e15 FLOP/s") >> << show("faster") >><< derived >>\n'
 SURVIVOR = "chapters/06-mesh/facts.toml: ours.fp8 [ours]: 2e15 -> 2.2e+15"
@@ -47,7 +51,7 @@ SUMMED_UP = (
 @pytest.fixture
 def small(book):
     """A book of a chip whose first rate is claimed, whose second is shown alone, and whose memory
-    it does not use; `run` changes these facts alone."""
+    it does not use; what is given changes these facts alone."""
     book.write(TEMPLATE, declared=FIGURES)
     (book.folder() / "facts.toml").write_text(FACTS)
     assert book.run()[0] == 0, book.run()
@@ -60,6 +64,13 @@ def test_what_is_shown_alone_survives(small, book):
     named = f"chapters/06-mesh/facts.toml:{line}  ours.fp8 [ours]: 2e15 -> 2.2e+15  (only shown)"
     assert (code, out.splitlines()) == (1, [named, SUMMED_UP.format(0, 1)])
     assert book.run("--check")[0] == 0, "what was changed is a copy"
+
+
+def test_what_is_never_called_is_told_without_a_try(small, book):
+    code, out, _ = book.run("--mutate", "--only", "2 * many", "--json")
+    (row,) = json.loads(out)["survivors"]
+    assert (code, row["name"].partition(": ")[2]) == (1, "never: 2 * many -> 3 * many")
+    assert (row["run"], row["by"]) == (False, "")
 
 
 def test_what_is_argued_may_survive(small, book):

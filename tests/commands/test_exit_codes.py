@@ -52,7 +52,7 @@ TYPED = {
     ("build", 0): "06 09",
     ("build", 2): "07",
     ("build --mutate", 0): "06 --only number(113)",
-    ("build --mutate", 1): "06 --only ADAM_MOMENTS:",
+    ("build --mutate", 1): "06 --only Plan.row:",
     ("build --mutate", 2): "07 --only number(113)",
     ("build --check", 0): "06",
     ("build --check", 1): "06 07",

@@ -4,6 +4,7 @@ answer with anything but an answer or one printable line."""
 from __future__ import annotations
 
 import code
+import math
 import os
 import signal
 import sys
@@ -50,13 +51,17 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         raise Harm(f"{event}{arguments}")
 
 
+MATHEMATICS = {"max", "min", *dir(math)}
+
+
 def _own(executed: CodeType, by: str) -> bool:
     """Whether code is a module's of the program or of a library, a line of the prompt, a template
     that was checked, an import of lambdify's, what SymPy writes for a ring of polynomials, or what
-    lambdify makes of a checked page: a function that names nothing but its arguments."""
+    lambdify makes of a checked page: a function that names nothing but its arguments and
+    mathematics."""
     if executed.co_filename.startswith("<lambdifygenerated"):
         (function,) = (part for part in executed.co_consts if isinstance(part, CodeType))
-        return function.co_names == ()
+        return {*function.co_names} <= MATHEMATICS
     return Path(executed.co_filename).is_absolute() or by.endswith(EXECUTING)
 
 

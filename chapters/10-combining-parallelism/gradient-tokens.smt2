@@ -1,6 +1,7 @@
 ; the gradients hide under the backward pass
 ; if and only if T_r >= C*e_g*eta*(cp*dp - 1)/(2*fma*cp*dp*W_dp).
 ; Are there values at which no load is above 1, and that does not hold?
+; It is known that cp >= 1 and dp >= 1.
 (set-logic QF_NRA)
 (declare-const C Real) (assert (> C 0))
 (declare-const fma Real) (assert (> fma 0))
@@ -20,6 +21,7 @@
 ; the gradients hide under the backward pass
 ; if and only if T_r >= C*e_g*eta*(cp*dp - 1)/(2*fma*cp*dp*W_dp).
 ; Are there values at which that holds, and a load is above 1?
+; It is known that cp >= 1 and dp >= 1.
 (set-logic QF_NRA)
 (declare-const C Real) (assert (> C 0))
 (declare-const fma Real) (assert (> fma 0))

@@ -1,6 +1,7 @@
 ; the bubble takes at most epsilon of the step
 ; if and only if n_mb >= (1 - epsilon)*(pp - 1)/epsilon.
 ; Are there values at which no load is above 1, and that does not hold?
+; It is known that pp >= 1 and epsilon < 1.
 (set-logic QF_NRA)
 (declare-const pp Real) (assert (> pp 0))
 (declare-const n_mb Real) (assert (> n_mb 0))
@@ -15,6 +16,7 @@
 ; the bubble takes at most epsilon of the step
 ; if and only if n_mb >= (1 - epsilon)*(pp - 1)/epsilon.
 ; Are there values at which that holds, and a load is above 1?
+; It is known that pp >= 1 and epsilon < 1.
 (set-logic QF_NRA)
 (declare-const pp Real) (assert (> pp 0))
 (declare-const n_mb Real) (assert (> n_mb 0))

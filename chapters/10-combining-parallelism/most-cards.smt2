@@ -1,6 +1,7 @@
 ; the batch feeds every pipeline
 ; if and only if N <= tp*cp*pp*B_seq/(b_seq*max((1 - epsilon)*(pp - 1)/epsilon, 1)).
 ; Are there values at which no load is above 1, and that does not hold?
+; It is known that N >= 1 and tp >= 1 and cp >= 1 and pp >= 1 and epsilon < 1.
 (set-logic QF_NRA)
 (declare-const N Real) (assert (> N 0))
 (declare-const tp Real) (assert (> tp 0))
@@ -26,6 +27,7 @@
 ; the batch feeds every pipeline
 ; if and only if N <= tp*cp*pp*B_seq/(b_seq*max((1 - epsilon)*(pp - 1)/epsilon, 1)).
 ; Are there values at which that holds, and a load is above 1?
+; It is known that N >= 1 and tp >= 1 and cp >= 1 and pp >= 1 and epsilon < 1.
 (set-logic QF_NRA)
 (declare-const N Real) (assert (> N 0))
 (declare-const tp Real) (assert (> tp 0))

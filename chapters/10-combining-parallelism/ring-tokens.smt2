@@ -1,6 +1,7 @@
 ; the ring hides under the attention
 ; if and only if T_r >= 2*K*H*C*e*tp*eta*(cp - 1)/(D*fma*cp*W_cp).
 ; Are there values at which no load is above 1, and that does not hold?
+; It is known that tp >= 1 and cp >= 1.
 (set-logic QF_NRA)
 (declare-const D Real) (assert (> D 0))
 (declare-const K Real) (assert (> K 0))
@@ -23,6 +24,7 @@
 ; the ring hides under the attention
 ; if and only if T_r >= 2*K*H*C*e*tp*eta*(cp - 1)/(D*fma*cp*W_cp).
 ; Are there values at which that holds, and a load is above 1?
+; It is known that tp >= 1 and cp >= 1.
 (set-logic QF_NRA)
 (declare-const D Real) (assert (> D 0))
 (declare-const K Real) (assert (> K 0))

@@ -1,6 +1,7 @@
 ; tensor communication is at most epsilon of the layer's computation
 ; if and only if tp <= W_tp*f_L*epsilon/(8*D*C*e*eta) + 1.
 ; Are there values at which no load is above 1, and that does not hold?
+; It is known that tp >= 1 and epsilon < 1.
 (set-logic QF_NRA)
 (declare-const D Real) (assert (> D 0))
 (declare-const C Real) (assert (> C 0))
@@ -20,6 +21,7 @@
 ; tensor communication is at most epsilon of the layer's computation
 ; if and only if tp <= W_tp*f_L*epsilon/(8*D*C*e*eta) + 1.
 ; Are there values at which that holds, and a load is above 1?
+; It is known that tp >= 1 and epsilon < 1.
 (set-logic QF_NRA)
 (declare-const D Real) (assert (> D 0))
 (declare-const C Real) (assert (> C 0))

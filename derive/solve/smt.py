@@ -139,7 +139,9 @@ def _question(
     for each in denied:
         every = [*dict.fromkeys(script.relation(relation) for relation in each)]
         asserted.append(_s("not", every[0] if len(every) == 1 else _s("and", *every)))
-    told = [script.relation(r) for r in known if r.free_symbols <= script.named]
+    apply = [r for r in known if r.free_symbols <= script.named]
+    told = [script.relation(r) for r in apply]
+    words += f"\n; It is known that {' and '.join(map(tex.text, apply))}." if apply else ""
     lines = [words, LOGIC]
     for symbol in script.symbols:
         positive = f" (assert (> {symbol.name} 0))" if symbol.is_positive else ""

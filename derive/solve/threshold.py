@@ -133,6 +133,11 @@ class Threshold(Bounded):
         values, unit, asked = full.values, self.question.unit, self.question.expr
         provided = tuple((r, evaluated(r.lhs, values, one)) for r in self.provided)
         failed = [r for r, q in provided if not holds(r, q)]
+        if failed and self._holds_anyway(values):
+            # No room is left, and none is needed: what is asked decides nothing.
+            at_most = tuple((sp.Le(*r.args, evaluate=False), q) for r, q in provided)
+            all_told = (*notes, f"with these values any {asked} will do")
+            return Answer(asked, (), self.assumptions, self.described, at_most, all_told, self)
         every = []
         for bound in () if failed else self.bounds:
             number = replace(evaluated(bound.expr, values, unit, str(asked)), bound=bound.direction)
@@ -151,6 +156,12 @@ class Threshold(Bounded):
             why = f"the link inside a node, since the group's depends on {self.symbol}"
             described[full.inside_node.name] = why
         return Answer(asked, tuple(sides), self.assumptions, described, provided, tuple(told), self)
+
+    def _holds_anyway(self, values: Values) -> bool:
+        """Whether no load is above 1 whatever is asked, as where a group of one sends nothing."""
+        put = {s: quantity.value for s, quantity in values.items()}
+        totals = at_value(self.state.loads, self.question, self.state.given, TRIAL)
+        return all(x.is_Rational and x <= 1 for x in (total.xreplace(put) for total in totals))
 
     def _beyond(self, answer: Answer, known: Values) -> Iterator[str]:
         """That a degree is bounded by more than the chips of a node, where it is."""

@@ -179,9 +179,10 @@ def test_sizes_that_are_not_given_are_taken() -> None:
     assert sizes.degrees == {"X": 55, **taken, "Y": 3} and len({*taken.values()}) == 2
     assert all(sp.isprime(n) and n > 3 and 55 % n for n in taken.values())
     assert sizes.lengths["B"] == 6 and sizes.lengths.keys() == {*"BDF"}
-    assert sizes.elements == {"e": 1, "e_g": 2, "e_32": 4}
+    assert sizes.elements == {"e": 1, "e_g": 16, "e_32": 32}
     assert sizes.parts == {"X:(1)5": 5, "X:(5)11": 11, **taken, "Y": 3}
     assert "B = 6, D = 8,192 (taken)" in str(sizes) and "X = 55, Z" in str(sizes)
+    assert sizes_of(block("A[B_X, D] -> Full[B, D]"), {}).apart
 
 
 @pytest.mark.parametrize("degrees", [{"X": 2, "Y": 1, "Z": 2}, {"X": 3, "Y": 2, "Z": 6}], ids=str)

@@ -117,5 +117,5 @@ def least_splits(
     apart = [min(table.values(), key=lambda way: way[0]) for table in tables]
     alike = [[table[s] for table in tables] for s in tables[0] if all(s in t for t in tables)]
     once = min(alike, key=lambda ways: total(ways, again), default=apart)
-    best = once if total(once, again * bool(alike)) <= total(apart) else apart
+    best = once if total(once, again) <= total(apart) else apart
     return [one.split for _, one in best]

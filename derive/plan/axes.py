@@ -55,7 +55,7 @@ class Counts(NamedTuple):
 
 
 def _powers(most: int) -> tuple[int, ...]:
-    return tuple(2**k for k in range(most.bit_length()) if 2**k <= most)
+    return tuple(2**k for k in range(most.bit_length()))
 
 
 def _divisors(number: int, most: int) -> tuple[int, ...]:

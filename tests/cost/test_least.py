@@ -247,3 +247,9 @@ def test_products_run() -> None:
         known = {find("B"): 16, find("D"): 8, find("F"): 24, find("e"): 1, mesh_axis("X"): 2}
         counted = [one.elements for one in machine.sent]
         assert counted == sent(program, {**known, mesh_axis("Y"): 4}), tensors(case)
+
+
+def test_degrees_that_are_not_given_are_primes_that_divide_none_that_is() -> None:
+    read = block("In[B_X, D] . W_in[D, F_Y] -> Out[B_X, F_Y]")
+    assert sizes_of(read, {}).degrees == {"X": 5, "Y": 7}
+    assert sizes_of(read, {"X": 5}).degrees == {"X": 5, "Y": 7}

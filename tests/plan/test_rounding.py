@@ -169,8 +169,8 @@ def holding(task, memory):
 def test_what_is_undecided(off):
     """What a ceiling is given lies below, at or above a step, or is no number."""
     nan, inf = float("nan"), float("inf")
-    given = [2.5, 3.0, 9.0, 2.7, nan, 2.5, 2.5, inf, 3.0 + 1e-6, 3.0 - 1e-6, 9.5]
-    times = [1.0, 1.0, 1.0, 1.0, 1.0, inf, nan, inf, 1.0, 1.0, 1.0]
+    given = [2.5, 3.0, 9.0, 2.7, nan, 2.5, 2.5, inf, 3.0 + 1e-6, 3.0 - 1e-6, 9.5, 8.0]
+    times = [1.0, 1.0, 1.0, 1.0, 1.0, inf, nan, inf, 1.0, 1.0, 1.0, 1.0]
     wanted = [
         off > 0.1,
         True,
@@ -183,6 +183,7 @@ def test_what_is_undecided(off):
         off > 0,
         off > 0,
         False,
+        True,  # one layer more than there are is decided, too
     ]
     edges = Edges(off)
     redo = edges.arithmetic["ceil"](np.array(given))

@@ -15,7 +15,7 @@ from derive.cost.assumptions import DEFAULT, NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.plan import search as searching
-from derive.plan.axes import REASONS, Space
+from derive.plan.axes import AXES, REASONS, Space
 from derive.plan.plan import plan_of
 from derive.plan.search import search
 
@@ -48,6 +48,7 @@ def test_the_float_ranking_is_the_exact_one():
         for plan, time in zip(plans, ranking.seconds, strict=True):
             assert float(plan.step_seconds) == pytest.approx(time, rel=1e-12)
             assert sum(plan.parts.values()) == plan.step_seconds
+            assert sum(map(plan.share, plan.parts)) == 1
             assert sum(plan.memory.values()) == plan.memory_bytes <= ranking.task.budget
             assert plan.lacks_bytes == 0
             assert all(part >= 0 for part in plan.parts.values())
@@ -161,6 +162,7 @@ def test_a_sequence_that_is_even_and_not_cut_by_zigzag_says_what_divides_it():
 def test_nothing_fits_and_what_is_nearest():
     ranking = search(asked("llama-3-405b", cards=8, seq=8192, batch=8))
     assert ranking.fit == 0 and not ranking.plans()
+    assert ranking.degrees.shape == (len(AXES), 0) and ranking.seconds.shape == (0,)
     assert ranking.rejected["memory"] > 0
     lacks = [plan.lacks_bytes for plan in ranking.too_large]
     assert lacks == sorted(lacks) and lacks[0] > 0 and len(lacks) == 3

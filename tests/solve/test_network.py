@@ -90,6 +90,12 @@ def test_a_line_takes_twice_as_long(n: int) -> None:
         assert line == 2 * ring
 
 
+@pytest.mark.parametrize("n", SIZES)
+def test_a_permute_goes_as_far_as_a_chunk_of_an_all_to_all(n: int) -> None:
+    """All V bytes of a device take the mean way, of which an all-to-all sends it a share of n."""
+    assert on_torus("permute", (n,)) == n * on_torus("all_to_all", (n,))
+
+
 def test_one_hop_takes_one_link_one_way() -> None:
     for axes in ((8,), (3, 3, 3)):
         assert on_torus("send", axes) == simulated(Fraction(1)) == 2 * V / W

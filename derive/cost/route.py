@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from itertools import chain, combinations, combinations_with_replacement, count, pairwise
 from itertools import permutations as orders
@@ -134,14 +134,17 @@ class Space:
     degrees: tuple[tuple[str, int], ...]
     most: tuple[int, ...]
 
-    @property
+    @cached_property
     def whole(self) -> int:
         return self.devices(axis for axis, _ in self.degrees) ** 2
 
     def devices(self, axes: Iterable[str]) -> int:
         """The devices of a group over `axes`."""
-        known = dict(self.degrees)
-        return prod(known[axis] for axis in axes)
+        return prod(map(self._known.__getitem__, axes))
+
+    @cached_property
+    def _known(self) -> Mapping[str, int]:
+        return dict(self.degrees)
 
     def split(self, layout: Layout) -> tuple[int, ...]:
         """Over how many devices each dimension is split."""

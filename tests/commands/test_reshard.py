@@ -38,6 +38,8 @@ def test_axes_in_another_order_are_permuted(answer: Any) -> None:
     least = answer("reshard", "W[D, F_XY] -> W[D, F_YX]", "--least")
     assert kinds(least) == [("permute", "XY")]
     assert sp.expand(expression(least["sent_bytes"]) - expression("2*D*F/(X*Y)")) == 0
+    taken = answer("reshard", "W[D, F_XY] -> W[D, F_YX]", "--least", "--set=F=16")
+    assert kinds(taken) == [("permute", "XY")]  # no degree that is taken has to divide a length
     canonical = answer("reshard", "W[D, F_XY] -> W[D, F_YX]")
     assert kinds(canonical) == [("all_gather", "XY")]
 

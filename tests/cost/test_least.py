@@ -174,12 +174,12 @@ def test_what_is_whole_is_all_reduced_at_once() -> None:
 def test_sizes_that_are_not_given_are_taken() -> None:
     """For axes primes unlike all others; numbers of devices that are no axis add none."""
     read = block("In[B_X, D] . W[D_Z, F_tp] -> Out[B_X, F]")
-    sizes = sizes_of(read, {"X": 55, "Y": 3, "N": 64, "S": 2, "virtual": 2, "B": 6, "e": 1})
+    sizes = sizes_of(read, {"X": 55, "Y": 3, "N": 64, "S": 2, "virtual": 2, "B": 6, "e": 8})
     taken = {axis: sizes.degrees[axis] for axis in ("Z", "tp")}
     assert sizes.degrees == {"X": 55, **taken, "Y": 3} and len({*taken.values()}) == 2
     assert all(sp.isprime(n) and n > 3 and 55 % n for n in taken.values())
     assert sizes.lengths["B"] == 6 and sizes.lengths.keys() == {*"BDF"}
-    assert sizes.elements == {"e": 1, "e_g": 16, "e_32": 32}
+    assert sizes.elements == {"e": 8, "e_g": 16, "e_32": 32}
     assert sizes.parts == {"X:(1)5": 5, "X:(5)11": 11, **taken, "Y": 3}
     assert "B = 6, D = 8,192 (taken)" in str(sizes) and "X = 55, Z" in str(sizes)
     assert sizes_of(block("A[B_X, D] -> Full[B, D]"), {}).apart

@@ -212,7 +212,7 @@ def test_random_shardings(read: Block, sizes: dict[str, int], keep: str) -> None
     compare(read, sizes, keep)
 
 
-@runs(50)
+@runs(30)
 @given(shardings(), meshes(), st.sampled_from(KEEP))
 def test_the_least_programs_of_random_shardings(
     read: Block, sizes: dict[str, int], keep: str

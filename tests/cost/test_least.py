@@ -17,6 +17,7 @@ from products import CASES, LENGTHS, least, recorded, steps, tensors, used
 from simulator import Machine, Mesh
 
 from derive.cost.block import Layout, Tensor
+from derive.cost.passes import program
 from derive.cost.program import Moved, Operation, Sliced
 from derive.cost.reader import block
 from derive.cost.route import Sizes, route, sizes_of, space_of
@@ -253,3 +254,21 @@ def test_degrees_that_are_not_given_are_primes_that_divide_none_that_is() -> Non
     read = block("In[B_X, D] . W_in[D, F_Y] -> Out[B_X, F_Y]")
     assert sizes_of(read, {}).degrees == {"X": 5, "Y": 7}
     assert sizes_of(read, {"X": 5}).degrees == {"X": 5, "Y": 7}
+
+
+def test_a_sum_is_reduced_once_where_that_sends_less() -> None:
+    """The gradient of In has a term that is a partial sum, and one split by rows. Exchanged into a
+    partial sum as well, which takes dC apart by its columns, the two are added up and reduced at
+    once; each by itself, one would be all-reduced and the other gathered."""
+    n, sizes = 4, {"B": 64, "D": 512, "F": 2048, "K": 64, "e": 16}
+    read = block("In[B, D] . W_a[D, F_Y] -> A[B, F_Y]; In . W_b[D, K] -> C[B_Y, K]")
+    known = tuple({"Y": n, **sizes}.items())
+    moves = program(read, "all", least=known).backward.moves
+    rows, width, columns = (sizes[dim] for dim in "BDK")
+    share = Fraction(n - 1, n)
+    exchanged, reduced = rows * columns * share / n, 2 * rows * width * share
+    assert exchanged + reduced < reduced + rows * width * share
+    values = {find(dim): length for dim, length in sizes.items() if dim != "e"}
+    values |= {mesh_axis("Y"): n, find("e"): 1, find("e_g"): 1}
+    sent = {m.tensor: m.sent_bytes.xreplace(values) for m in moves if not m.tensor.startswith("dW")}
+    assert sent == {"dC": exchanged, "dIn": reduced}

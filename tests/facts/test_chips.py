@@ -70,6 +70,7 @@ def test_other_intensities_in_the_default_profile(name, intensity, expected):
         ("tpu-v5p", "scaling-book", "dcn", 625 * 10**7),
         ("tpu-v5e", "scaling-book", "memory_bandwidth", 82 * 10**10),
         ("tpu-v5e", "vendor", "memory_bandwidth", 819 * 10**9),
+        ("tpu-v6e", "vendor", "dcn", 100 * 10**9 // 8),  # 100 Gbit/s
         ("tpu7x", "scaling-book", "bf16", 2307 * 10**12),
         ("tpu7x", "vendor", "memory", 192 * 2**30),
         ("tpu7x", "vendor", "pod_chips", 9216),

@@ -203,6 +203,12 @@ def layouts(dims: int, axes: Sequence[str]) -> Iterator[Layout]:
                 yield tuple(order[a:b] for a, b in pairwise((0, *cuts, used)))
 
 
+@lru_cache(maxsize=1024)
+def _part(kind: Collective, n: int) -> Fraction:
+    """What one of so many devices sends, as a part of the array."""
+    return Fraction(sent_part(kind, Fraction(n)))
+
+
 @lru_cache(maxsize=64)
 def _of_one_shape(space: Space) -> dict[tuple[int, ...], list[Layout]]:
     """The layouts of a space, by how they split the dimensions."""
@@ -229,7 +235,7 @@ def _every_step(space: Space, state: State) -> Iterator[Step]:
     def step(kind: Collective, group: tuple[str, ...], to: State) -> Step:
         n = space.devices(group)
         array = share * n if kind in IN_PARTS else share
-        return Step(kind, group, to, int(array * sent_part(kind, Fraction(n))))
+        return Step(kind, group, to, int(array * _part(kind, n)))
 
     for place, have in enumerate(layout):
         for axis, _ in space.degrees:

@@ -61,6 +61,21 @@ def test_side_by_side_is_as_together(book, monkeypatch, drifts):
     assert told[0][0] == bool(drifts)
 
 
+def test_each_core_checks_its_share_once(book, monkeypatch):
+    ran = book.root / "ran"
+    log = f"import os\nwith open({str(ran)!r}, 'a') as log:\n    print(os.getpid(), file=log)\n"
+    for number in ("06", "07", "10"):
+        declared = f'chapter = Chapter("{number}", "A")\n'
+        book.write("# A\n", log, name=f"{number}-mesh", declared=declared)
+    assert book.run()[0] == 0
+    for cores in (1, 2, 3):
+        ran.unlink()
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: {*range(cores)})
+        assert book.run("--check")[0] == 0
+        processes = ran.read_text().split()
+        assert len(processes) == 3 and len({*processes}) == cores
+
+
 def test_a_drifted_figure(book, made):
     made.write_text(made.read_text().replace("is 2,550", "is 2,551"))
     code, out, err = checked(book)

@@ -132,6 +132,7 @@ def test_digits_are_on_the_proved_side(root: sp.Expr, place: int) -> None:
 def test_what_is_a_fraction_in_disguise_is_that_fraction() -> None:
     disguised = sp.sqrt(3 + 2 * sp.sqrt(2)) - sp.sqrt(2)
     assert fraction(disguised / 3) == Fraction(1, 3)
+    assert fraction(disguised / 10**11) == Fraction(1, 10**11)
     near = sp.sqrt(10**40 + 1) - 10**20 + 5  # about 5 + 5e-21, below which no digit is printed
     assert fraction(near) != 5
     # A best approximation of a root, nearer than 60 digits can tell.

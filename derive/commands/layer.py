@@ -72,7 +72,7 @@ def costed(strategy: Strategy, options: Namespace) -> dict[str, Any]:
         sizes = sizes_of(strategy.block, dict(assumptions.sizes))
         used.update(v.find(name) for name in (*sizes.degrees, *sizes.lengths))
     elif getattr(options, "turns", None) is not None:
-        raise DeriveError("--turns is for --least; leave it out")
+        raise DeriveError("--turns is for --least; add that, or leave it out")
 
     def plain(expr: sp.Expr) -> Any:
         used.update(expr.free_symbols)

@@ -32,13 +32,14 @@ PLANNED = (*TASK, "assume", "set", "profile", "facts")
 _AS_TYPED = (
     (re.compile(r"\bleave out (?=[A-Za-z]\w*$)"), "leave out --set "),
     (re.compile(r'\b(precision|gradients)="(\w+)"'), r"--\1 \2"),
+    (re.compile(r'\bpasses="(\w+)"'), r"--pass \1"),
     (re.compile(r"(?<!-)\bset (?=\w+=)"), "--set "),
     (re.compile(r"(?<=\.\.\.), (?=\w+=\.\.\.)"), " --set "),
     (re.compile(r"\bleave gated out\b"), "leave out --gated"),
     (re.compile(r"(unknown symbol .*, none like it)$"), r"\1; derive symbols lists them"),
     (re.compile(r"\bfixed=\[(\w+)(?:, \w+)*\]"), r"--set \1=..."),
     (re.compile(r"^(cards|seq|batch)\b(?!\.)"), r"--\1"),
-    (re.compile(r"\b(?:the )?network (torus|node|two-level|egress)\b"), r"--network \1"),
+    (re.compile(r"\b(?:the )?network (torus|node|two-level|egress|hbm)\b"), r"--network \1"),
 )
 
 

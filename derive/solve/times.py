@@ -35,7 +35,8 @@ def layer_time(
     timed = timed_passes(strategy, under)
     passes = [one for one in timed if one.seconds or one.traffic] or timed[:1]
     if len(passes) != 1:
-        raise DeriveError(f"{asked} is the time of one pass: choose forward, backward or step")
+        told = 'passes="forward", passes="backward" or passes="step"'
+        raise DeriveError(f"{asked} is the time of one pass: add {told}")
     # Beside the computation all is a share of it, in which what both hold cancels.
     (cost,), said = passes, dict[Any, Any]()
     share = bool(cost.seconds) and v.T_math in asked.free_symbols - {asked}

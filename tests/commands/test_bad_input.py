@@ -84,7 +84,7 @@ QUESTIONS = [
     ("max(sqrt(-2), B)", "no finite real expression"),
     ("max(log(8)-3*log(2), B)", "no finite real expression"),
     ("Y", "does not involve Y"),
-    ("T_math", "choose forward, backward or step"),
+    ("T_math", "add --pass forward, --pass backward or --pass step"),
 ]
 
 

@@ -93,7 +93,10 @@ def test_the_memory_is_read_and_written_once() -> None:
 @pytest.mark.parametrize(
     ("question", "told"),
     [
-        (f"ask fsdp T_comms {V5P} --set B=4096 --set X=8", "choose forward, backward or step"),
+        (
+            f"ask fsdp T_comms {V5P} --set B=4096 --set X=8",
+            'add passes="forward", passes="backward" or passes="step"',
+        ),
         (f"ask fsdp T_comms --pass step {V5P} --set X=8 --best", "takes no --best"),
         (
             f"ask fsdp T_comms --pass step {V5P} --set X=8 --smt",

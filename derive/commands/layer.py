@@ -21,7 +21,7 @@ from derive.cost.block import Block, Fusion
 from derive.cost.load import Requirement
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
-from derive.cost.route import ELEMENTS, sizes_of
+from derive.cost.sizes import ELEMENTS, sizes_of
 from derive.cost.strategies import Strategy
 from derive.cost.turns import turns
 from derive.notation import symbols as v

@@ -12,7 +12,8 @@ from math import prod
 from typing import NamedTuple
 
 from derive.cost.block import Split, Tensor, summed_dims
-from derive.cost.route import Sizes, State, layouts, reached, space_of
+from derive.cost.route import State, layouts, reached, space_of
+from derive.cost.sizes import Sizes
 from derive.notation.errors import ShardingError
 
 Operands = tuple[Sequence[Tensor], Sequence[Tensor]]  # in the layouts in which they are held

@@ -26,8 +26,8 @@ from derive.cost.block import (
     as_block,
 )
 from derive.cost.program import Moved, Multiplied, Operation, PassCost, Saved, elements
-from derive.cost.route import Sizes, sizes_of
 from derive.cost.rules import Operands, Pass, whole_name
+from derive.cost.sizes import Sizes, sizes_of
 from derive.notation.errors import unknown
 from derive.notation.symbols import e, e_32, find
 

@@ -26,7 +26,8 @@ import sympy as sp
 from derive.cost.block import Layout, Split, Tensor, summed_dims
 from derive.cost.least import least_splits
 from derive.cost.program import Applied, Moved, Multiplied, Operation, Pair, Sliced, elements, moved
-from derive.cost.route import Sizes, route
+from derive.cost.route import route
+from derive.cost.sizes import Sizes
 from derive.notation.symbols import e, e_g, find
 
 Operands = tuple[Tensor, Tensor, sp.Rational]  # left, right, the part of the product done

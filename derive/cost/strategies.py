@@ -22,7 +22,7 @@ from derive.cost.layout import spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, Saved, degree
 from derive.cost.reader import block
-from derive.cost.route import sizes_of
+from derive.cost.sizes import sizes_of
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, guarded, quoted, unknown

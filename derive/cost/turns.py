@@ -15,8 +15,8 @@ import sympy as sp
 from derive.cost.block import Block, ProductLine, Split, Tensor
 from derive.cost.least import candidates, priced
 from derive.cost.program import Move, Moved, elements
-from derive.cost.route import Sizes
 from derive.cost.rules import Pass
+from derive.cost.sizes import Sizes
 from derive.notation.symbols import find
 
 SAMPLED = tuple(2**power for power in range(41))  # lengths at which the least program is searched

@@ -14,7 +14,7 @@ from derive.cost.block import FUSED, Block, FunctionLine, Fusion, Tensor
 from derive.cost.passes import Program, gradient, program
 from derive.cost.program import Applied, Moved, Multiplied, PassCost, Saved, Sliced
 from derive.cost.reader import block
-from derive.cost.route import sizes_of
+from derive.cost.sizes import sizes_of
 from derive.notation.symbols import find, mesh_axis
 
 ELEMENT, GRADIENT, WIDE = 2, 5, 7  # bytes; unlike, so that mixing them up shows

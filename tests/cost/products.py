@@ -16,8 +16,8 @@ from layouts import every_layout
 
 from derive.cost.block import Layout, Tensor
 from derive.cost.program import Moved, Multiplied, Operation
-from derive.cost.route import Sizes
 from derive.cost.rules import Pass
+from derive.cost.sizes import Sizes
 from derive.notation.symbols import find, mesh_axis
 
 DEGREES = {"X": 2, "Y": 4}

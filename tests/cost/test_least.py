@@ -20,7 +20,8 @@ from derive.cost.block import Layout, Tensor
 from derive.cost.passes import program
 from derive.cost.program import Moved, Operation, Sliced
 from derive.cost.reader import block
-from derive.cost.route import Sizes, route, sizes_of, space_of
+from derive.cost.route import route, space_of
+from derive.cost.sizes import Sizes, sizes_of
 from derive.notation.errors import ShardingError
 from derive.notation.symbols import find, mesh_axis
 

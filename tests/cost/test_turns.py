@@ -11,8 +11,8 @@ import sympy as sp
 
 from derive.cost.program import Move, Moved
 from derive.cost.reader import block
-from derive.cost.route import sizes_of
 from derive.cost.rules import Pass
+from derive.cost.sizes import sizes_of
 from derive.cost.turns import Turn, turns
 from derive.notation.symbols import find
 

@@ -18,8 +18,9 @@ from counted import ELEMENT, derived, values, whole
 
 from derive.cost.block import Block, Layout, ProductLine, Tensor
 from derive.cost.program import Moved
-from derive.cost.route import Sizes, route
+from derive.cost.route import route
 from derive.cost.rules import reshard
+from derive.cost.sizes import Sizes
 
 SIDE = 256
 # Rows, summed and columns: small, a layer of a large model, and that layer for a few rows.

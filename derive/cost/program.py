@@ -33,7 +33,7 @@ def degree(axes: tuple[str, ...]) -> sp.Expr:
     """The number of devices in a group that spans the mesh axes `axes`, or parts of them, Y:(2)4:
     four devices, two apart."""
     parts = (
-        sp.Integer(axis.partition(")")[2]) if ":" in axis else mesh_axis(axis) for axis in axes
+        sp.Integer(int(axis.partition(")")[2])) if ":" in axis else mesh_axis(axis) for axis in axes
     )
     return sp.Mul(*parts)
 

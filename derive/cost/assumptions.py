@@ -48,6 +48,18 @@ CORRECTIONS: Mapping[str, str] = {
     "exact_parameters": "parameters are counted from the shapes, and the chip is read as it is",
     "wide_grid": "divisors of the layers as stages, more context ranks, micro-batches up to 4",
 }
+# What a step takes beside what its operations ask for, each a term that can be switched on alone.
+TERMS: Mapping[str, str] = {
+    "uneven_stages": "stages may be virtual, and the first and the last may have fewer layers",
+    "sharded_states": "ZeRO splits gradients and weights too, moved for each micro-batch",
+    "matmul_shape": "the time of a product follows its shape, and attention has its own share",
+    "elementwise": "norms, sums and activations take the time of the bytes that they touch",
+    "network_share": "links give a share of their bandwidth, as measured or assumed",
+    "contention": "traffic that is hidden slows what hides it",
+    "fixed_times": "a layer's pass and a step take some time beside their work",
+    "optimizer_step": "the optimizer reads and writes its state",
+}
+STEP: Mapping[str, str] = {**CORRECTIONS, **TERMS}
 
 # The choices of every assumption but the corrections, each with the phrase that an answer prints.
 PHRASES: Mapping[str, Mapping[object, str]] = {
@@ -98,13 +110,30 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "fused": "fused: the activation of a gate is made again, not kept",
         "unfused": "unfused: the activation of a gate is kept",
     },
+    "sequence_parallel": {
+        True: "split: norms and sums are split over the tensor group too",
+        False: "whole: norms and sums are whole on each chip of a tensor group",
+    },
+    "schedule": {
+        "1f1b": "1f1b: one forward, one backward pass in turn, virtual stages interleaved",
+        "zero-bubble": "zero-bubble: weights' gradients are worked out where a stage would wait",
+    },
+    "recompute": {
+        "least": "least: as few layers are run again as make it fit",
+        "none": "none: nothing is run again",
+        "full": "full: every layer is run again",
+        "given": "given: so many layers of a stage are run again",
+    },
     "program": {
         "canonical": "canonical: moves by the rules of a sharded product",
         "least": "least: the fewest bytes that a device sends, by search",
     },
 }
-CHOICES: Mapping[str, tuple[object, ...]] = {name: tuple(ways) for name, ways in PHRASES.items()}
-NAMES = (*CHOICES, "corrections")
+OF_STEP = ("sequence_parallel", "schedule", "recompute")  # choices of a training step alone
+CHOICES: Mapping[str, tuple[object, ...]] = {
+    name: tuple(ways) for name, ways in PHRASES.items() if name not in OF_STEP
+}
+NAMES = (*PHRASES, "corrections")
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,8 +154,11 @@ class Assumptions:
     recomputed (selective recomputation).
     norm, glu: of norms, and of gates with their activation: fused, or unfused as autograd has them.
     program: how a layer's tensors are moved: by the canonical rules, or with the fewest bytes.
+    sequence_parallel: of a step, whether norms and sums are split over the tensor group.
+    schedule: of a step, the order of its micro-batches: 1f1b or zero-bubble.
+    recompute: of a step, which layers are run again: least, none, full or given.
     sizes: of mesh axes and dimensions, at which the least program is searched.
-    corrections: of a training step, by name.
+    corrections: of a training step, by name, and what it takes besides.
     """
 
     overlap: str = "concurrent"
@@ -142,28 +174,31 @@ class Assumptions:
     norm: str = "fused"
     glu: str = "fused"
     program: str = "canonical"
-    corrections: frozenset[str] = frozenset(CORRECTIONS)
+    sequence_parallel: bool = True
+    schedule: str = "1f1b"
+    recompute: str = "least"
+    corrections: frozenset[str] = frozenset(STEP)
     sizes: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in CHOICES:
+        for name, ways in PHRASES.items():
             value = getattr(self, name)
-            if not isinstance(value, (str, bool)) or value not in CHOICES[name]:
-                choices = [str(choice) for choice in CHOICES[name]]
+            if not isinstance(value, (str, bool)) or value not in ways:
+                choices = [str(choice) for choice in ways]
                 told = f"expected one of {', '.join(choices)}, found {written(value)}"
                 near = meant(value, choices) if isinstance(value, str) else ""
                 raise DeriveError(f"{name}: {told}; {near}".rstrip("; "))
         for correction in sorted(self.corrections, key=str):
-            if correction not in CORRECTIONS:
-                raise unknown("correction", correction, CORRECTIONS)
+            if correction not in STEP:
+                raise unknown("correction", correction, STEP)
 
     def __contains__(self, correction: str) -> bool:
-        if correction not in CORRECTIONS:
-            raise unknown("correction", correction, CORRECTIONS)
+        if correction not in STEP:
+            raise unknown("correction", correction, STEP)
         return correction in self.corrections
 
     def __repr__(self) -> str:
-        changed = (f"{n}={getattr(self, n)}" for n in CHOICES if n in self.changed)
+        changed = (f"{n}={getattr(self, n)}" for n in PHRASES if n in self.changed)
         return ", ".join([self.name, *changed])
 
     @property
@@ -177,11 +212,17 @@ class Assumptions:
 
     @property
     def name(self) -> str:
-        """The corrections as they are typed: notebook, default, or one of them with corrections
-        added or left out."""
-        if len(self.corrections) <= len(CORRECTIONS) // 2:
-            return "+".join(["notebook", *(n for n in CORRECTIONS if n in self.corrections)])
-        return "-".join(["default", *(n for n in CORRECTIONS if n not in self.corrections)])
+        """The corrections as they are typed: the name of a set, with what is added or left out."""
+        base = min(SETS, key=lambda name: len(SETS[name].corrections ^ self.corrections))
+        known = SETS[base].corrections
+        added = [f"+{name}" for name in STEP if name in self.corrections - known]
+        return "".join([base, *added, *(f"-{n}" for n in STEP if n in known - self.corrections)])
+
+    @property
+    def closed(self) -> Assumptions:
+        """The same without what a step takes beside what its operations ask for: closed forms of
+        limits rest on the rest."""
+        return replace(self, corrections=self.corrections - TERMS.keys())
 
     @property
     def fusion(self) -> Fusion:
@@ -232,6 +273,7 @@ class Assumptions:
             v.x_dp: sp.Rational(1, 5),
             v.T_min: sp.Integer(1 if "any_chunk" in self else 4096),
             v.A_kept: sp.Integer(34),
+            **(MEASURED if self.corrections & TERMS.keys() else {}),
         }
 
     @property
@@ -262,7 +304,7 @@ class Assumptions:
 
     def described(self) -> dict[str, str]:
         """The corrections of a step that are on, each with a short phrase, in a fixed order."""
-        return {name: text for name, text in CORRECTIONS.items() if name in self.corrections}
+        return {name: text for name, text in STEP.items() if name in self.corrections}
 
     def on(self, *names: str) -> tuple[str, ...]:
         """Those of the named corrections that are on."""
@@ -279,8 +321,29 @@ class Assumptions:
 
 
 DEFAULT = Assumptions()
+CORRECTED = Assumptions(corrections=frozenset(CORRECTIONS))
 NOTEBOOK = Assumptions(corrections=frozenset())
-SETS: Mapping[str, Assumptions] = {"notebook": NOTEBOOK, "default": DEFAULT}
+SETS: Mapping[str, Assumptions] = {
+    "notebook": NOTEBOOK, "corrected": CORRECTED, "default": DEFAULT,
+}  # fmt: skip
+# Where nothing was measured on a chip, or what no chip decides.
+MEASURED: Mapping[sp.Symbol, sp.Expr] = {
+    v.eta: sp.Rational(7, 10),
+    v.k_0: sp.Integer(150),
+    v.s_0: sp.Integer(2_500_000),
+    v.eta_A: sp.Rational(2, 5),
+    v.eta_hbm: sp.Rational(17, 20),
+    v.eta_node: sp.Rational(7, 10),
+    v.eta_dcn: sp.Rational(1, 2),
+    v.x_tp: sp.Integer(1),
+    v.x_win: sp.Integer(1),
+    v.x_hid: sp.Rational(3, 10),
+    v.x_el: sp.Integer(1),
+    v.s_opt: sp.Integer(30),
+    v.s_V: sp.Integer(20),
+    v.t_lay: sp.Rational(60, 10**6),
+    v.t_fix: sp.Rational(20, 10**3),
+}
 
 
 def assume(base: Assumptions | str = DEFAULT, **changes: object) -> Assumptions:
@@ -308,15 +371,15 @@ def step_assumptions(text: str) -> Assumptions:
         raise DeriveError(f"expected the name of assumptions as text, found {quoted(text)}")
     base, *rest = (part.strip() for part in re.split("([+-])", text))
     signs, names = rest[::2], rest[1::2]
-    if base in CORRECTIONS:
+    if base in STEP:
         raise DeriveError(
             f"{base} is a correction of an assumption set; write notebook+{base} or default-{base}"
         )
     if base not in SETS:
         raise unknown("assumption set", base, SETS)
     for name in names:
-        if name not in CORRECTIONS:
-            raise unknown("correction", name, CORRECTIONS)
+        if name not in STEP:
+            raise unknown("correction", name, STEP)
     if len(set(names)) != len(names):
         raise DeriveError(f"a correction is named twice in {quoted(text)}")
     added, left_out = (

@@ -1,18 +1,24 @@
-"""The memory of a chip in one training step, and the least recomputation that makes it fit.
+"""The memory of a chip in one training step, stage by stage, and the least recomputation that makes
+every stage fit.
 
-ZeRO-1: weights and gradients are whole on the chips of a data group, the optimizer states split
-over it. The first stage holds the most micro-batches at once, min(p, m) under 1F1B.
+The states are weights, gradients and the optimizer's; ZeRO splits them over the data group, with
+its first stage the optimizer's alone. A stage holds saved activations of each micro-batch that is
+in flight on it: the first stage of the most of them, the last of one, and the logits.
 
-With r of the stage's l layers recomputed, the first stage holds states + q (a_1 (l - r) + a_0 r)
-bytes. The notebook adds recomputed layers one by one until that is at most the budget; the closed
-form here is the loop's result, which `derive.solve.recomputation` proves. Where the working set of
-the layer being run again is counted, any r > 0 costs it once more: min(1, r without it).
+With r of its l layers recomputed, a stage with q micro-batches in flight holds
+states + q (a_1 (l - r) + a_0 r) bytes. The notebook adds recomputed layers one by one until that is
+at most the budget; the closed form here is the loop's result, which `derive.solve.recomputation`
+proves. Where the working set of the layer being run again is counted, any r > 0 costs it once more:
+min(1, r without it).
 
 What a layer saves is read off its program (`stage`). Stated here are the optimizer's copies, the
 micro-batches in flight, and that a recomputed layer saves its input alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -23,30 +29,100 @@ from derive.notation import symbols as v
 from derive.notation.units import byte
 
 ADAM_FP32_COPIES = 1 + ADAM_MOMENTS  # master weights and the moments
+STATES = ("weights", "gradients", "optimizer")
+GLOSSES: Mapping[str, str] = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "the optimizer's copies of the weights and their moments",
+    "activations": "activations saved for the backward pass",
+    "logits": "logits and their gradient",
+    "working_set": "activations of the layer that is run again",
+    "gathered": "weights of two layers, gathered while they are used",
+}
+
+# The terms that shape a kind, by its name.
+ON: Mapping[str, tuple[str, ...]] = {
+    "weights": ("sharded_states",), "gradients": ("gradient_bytes", "sharded_states"),
+    "optimizer": ("sharded_states",), "activations": ("saved_tensors",), "logits": ("logits",),
+    "working_set": ("working_set",), "gathered": ("sharded_states",),
+}  # fmt: skip
+
+
+class Held(NamedTuple):
+    """What a stage is: its parameters on a chip, its layers, its micro-batches in flight, and
+    whether it has the head."""
+
+    parameters: sp.Expr
+    layers: sp.Expr
+    in_flight: sp.Expr
+    head: bool
+
+
+def stages_held(assumptions: Assumptions) -> dict[str, Held]:
+    """The stages of which one is the fullest: the first, which has most micro-batches in flight;
+    the second, where it has more layers; and the last, where it has the logits."""
+    if "uneven_stages" in assumptions:
+        return {
+            "first": Held(v.psi_f, v.L_f, v.n_fly, False),
+            "second": Held(v.psi_m, v.L_p, v.q_2, False),
+            "last": Held(v.psi_l, v.L_l, v.q_l, True),
+        }
+    first = {"first": Held(v.psi, v.L_p, v.n_fly, False)}
+    return first | ({"last": Held(v.psi, v.L_p, sp.S.One, True)} if "logits" in assumptions else {})
 
 
 def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     """Parameters and states on a chip, what a layer saves, and the recomputed layers, in order."""
     on = assumptions.on
-    saved = stage.saved_bytes(assumptions.fusion)
+    saved = stage.saved_bytes(assumptions.fusion, assumptions.sequence_parallel)
+    inputs = stage.input_bytes(assumptions.sequence_parallel)
     if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
-        saved = v.A_kept * stage.input_bytes() / v.e
-    optimizer = ADAM_FP32_COPIES * v.e_32 * stage.state_share() * v.psi
+        saved = v.A_kept * inputs / v.e
+    uneven = on("uneven_stages")
+    in_flight = {v.n_fly: sp.S.Zero, **({v.q_2: sp.S.One, v.q_l: v.pp - 1} if uneven else {})}
     terms = [
-        define(v.psi, chip_parameters(assumptions), on("largest_stage")),
-        define(v.M_states, (v.e + v.e_g) * v.psi + optimizer, on("gradient_bytes")),
-        define(v.n_fly, sp.Min(v.pp, v.n_mb, evaluate=False)),
+        *_parameters(assumptions),
+        define(v.M_states, sp.Add(*_states(v.psi, assumptions).values()), on("gradient_bytes")),
+        *(define(s, _in_flight(place, bool(uneven)), uneven) for s, place in in_flight.items()),
         define(v.a_1, saved, on("saved_tensors")),
-        define(v.a_0, stage.input_bytes()),
+        define(v.a_0, inputs),
     ]
     if "logits" in assumptions:
         terms.append(define(v.M_logits, (v.e + v.e_32) * stage.logits(), ("logits",)))
-    rests_on = on("working_set", "logits")
-    return (*terms, define(v.L_r, recomputed_layers(assumptions), rests_on))
+    rests_on = on("working_set", "logits", "uneven_stages")
+    least = recomputed_layers(assumptions)
+    given = {"none": sp.S.Zero, "full": v.L_p, "given": sp.Min(v.L_g, v.L_p, evaluate=False)}
+    again = given.get(assumptions.recompute, least)
+    return (*terms, define(v.L_r, again, rests_on))
+
+
+def _in_flight(place: sp.Expr, virtual: bool) -> sp.Expr:
+    """Micro-batches in flight on a stage, so many places after the first, under 1F1B."""
+    left = v.pp - place
+    if place == 1:  # there may be no second stage
+        left = sp.Max(1, left, evaluate=False)
+    return sp.Min(left, v.n_mb, evaluate=False)
+
+
+def _parameters(assumptions: Assumptions) -> list[Term]:
+    on = assumptions.on("largest_stage", "uneven_stages")
+    if "uneven_stages" not in assumptions:
+        return [define(v.psi, chip_parameters(assumptions), on)]
+    each = (v.P - v.n_V * stage.TABLE) / v.L
+    alone = sp.floor(1 / v.pp, evaluate=False)  # 1 without a pipeline, where tables meet
+    # The embedding is on the first stage and the head on the last, tied or not.
+    last = stage.TABLE * (1 + alone * (v.n_V - 1))
+    by_stage = {
+        v.psi_f: (v.L_f * each + stage.TABLE) / v.tp,
+        v.psi_m: v.L_p * each / v.tp,
+        v.psi_l: (v.L_l * each + last) / v.tp,
+    }
+    terms = [define(symbol, expr, on) for symbol, expr in by_stage.items()]
+    return [*terms, define(v.psi, sp.Max(*by_stage, evaluate=False), on)]
 
 
 def chip_parameters(assumptions: Assumptions) -> sp.Expr:
-    """Parameters on a chip: an even share, or those of the fullest stage.
+    """Parameters on a chip: an even share, or those of the fullest of stages that are even.
 
     floor(1/p) is 1 without a pipeline and 0 with one: there, embedding and head share a stage.
     """
@@ -57,37 +133,90 @@ def chip_parameters(assumptions: Assumptions) -> sp.Expr:
     return (layers + stage.TABLE * tables) / v.tp
 
 
+def _states(parameters: sp.Expr, assumptions: Assumptions) -> dict[str, sp.Expr]:
+    """The bytes of the states of so many parameters of a chip, by kind."""
+    shared = "sharded_states" in assumptions
+    weights, gradients = (v.x_w, v.x_g) if shared else (sp.S.One, sp.S.One)
+    optimizer = v.x_o if shared else stage.state_share()
+    return {
+        "weights": v.e * weights * parameters,
+        "gradients": v.e_g * gradients * parameters,
+        "optimizer": ADAM_FP32_COPIES * v.e_32 * optimizer * parameters,
+    }
+
+
 def recomputed_layers(assumptions: Assumptions) -> sp.Expr:
     """The least whole number of recomputed layers of a stage that fits (see above)."""
-    plain = _least(assumptions, sp.S.Zero)
+    return sp.Max(0, *_least(assumptions).values(), evaluate=False)
+
+
+def lacking_layers(assumptions: Assumptions) -> sp.Expr:
+    """How many layers more some stage has to run again than it does, or than it has: at most 0
+    where every stage fits."""
+    held = stages_held(assumptions)
+    if assumptions.recompute == "least":
+        needed, again = _least(assumptions), {name: one.layers for name, one in held.items()}
+    else:
+        extra = v.a_1 * sp.Min(1, v.L_r, evaluate=False)
+        needed = _needed(assumptions, extra if "working_set" in assumptions else sp.S.Zero)
+        again = {n: sp.Min(v.L_r, one.layers, evaluate=False) for n, one in held.items()}
+    return sp.Max(*(needed[name] - again[name] for name in held), evaluate=False)
+
+
+def _least(assumptions: Assumptions) -> dict[str, sp.Expr]:
+    """The layers that each stage has to run again, a working set held where any is."""
+    plain = _needed(assumptions, sp.S.Zero)
     if "working_set" not in assumptions:
         return plain
-    return _least(assumptions, v.a_1 * sp.Min(1, plain, evaluate=False))
+    any_again = sp.Min(1, sp.Max(0, *plain.values(), evaluate=False), evaluate=False)
+    return _needed(assumptions, v.a_1 * any_again)
 
 
-def _least(assumptions: Assumptions, extra: sp.Expr) -> sp.Expr:
-    over = v.M_states + extra - v.mu * v.M_hbm
-    saves = v.a_1 - v.a_0
-    needs = [sp.ceiling((over + v.a_1 * v.L_p * v.n_fly) / (saves * v.n_fly), evaluate=False)]
-    if "logits" in assumptions:
-        needs.append(sp.ceiling((over + v.M_logits + v.a_1 * v.L_p) / saves, evaluate=False))
-    return sp.Max(0, *needs, evaluate=False)
+def _needed(assumptions: Assumptions, extra: sp.Expr) -> dict[str, sp.Expr]:
+    """The layers that each stage has to run again, with some bytes held besides."""
+    needed = {}
+    for name, held in stages_held(assumptions).items():
+        over = whole_bytes(held, assumptions) + extra - v.mu * v.M_hbm
+        over += v.a_1 * held.layers * held.in_flight
+        needed[name] = sp.ceiling(over / ((v.a_1 - v.a_0) * held.in_flight), evaluate=False)
+    return needed
 
 
-def memory(assumptions: Assumptions) -> tuple[Term, ...]:
-    """The parts of the memory of the fullest chip, in bytes."""
-    held = v.a_1 * (v.L_p - v.L_r) + v.a_0 * v.L_r
-    parts = [
-        Term("states", v.M_states, byte, "weights, gradients and optimizer states"),
-        Term("activations", held * v.n_fly, byte, "activations saved for the backward pass"),
-    ]
-    if "logits" in assumptions:
-        # The last stage has one micro-batch in flight and the logits; the first has no logits.
-        beyond = sp.Max(held * v.n_fly, held + v.M_logits, evaluate=False) - held * v.n_fly
-        gloss = "what the logits add where the last stage is the fullest"
-        parts.append(Term("logits", beyond, byte, gloss, ("logits",)))
-    if "working_set" in assumptions:
-        once = v.a_1 * sp.Min(1, v.L_r, evaluate=False)
-        gloss = "activations of the layer that is run again"
-        parts.append(Term("working_set", once, byte, gloss, ("working_set",)))
-    return tuple(parts)
+def whole_bytes(held: Held, assumptions: Assumptions) -> sp.Expr:
+    """The bytes that a stage holds whatever it runs again."""
+    states = v.M_states
+    if held.parameters != v.psi:
+        states = sp.Add(*_states(held.parameters, assumptions).values())
+    return states + sp.Add(*_besides(held, assumptions).values())
+
+
+def _besides(held: Held, assumptions: Assumptions) -> dict[str, sp.Expr]:
+    """What a stage holds beside its states and its activations, by kind."""
+    kinds = {}
+    if "sharded_states" in assumptions:
+        unsharded = sp.floor(v.zero / 3, evaluate=False)
+        kinds["gathered"] = 2 * v.e * unsharded * held.parameters / held.layers
+    if held.head and "logits" in assumptions:
+        kinds["logits"] = v.M_logits
+    return kinds
+
+
+def activations(held: Held) -> sp.Expr:
+    """The bytes of the activations that a stage has saved."""
+    again = v.L_r if held.layers == v.L_p else sp.Min(v.L_r, held.layers, evaluate=False)
+    return (v.a_1 * (held.layers - again) + v.a_0 * again) * held.in_flight
+
+
+def memory(assumptions: Assumptions) -> dict[str, tuple[Term, ...]]:
+    """What each stage holds by kind, in bytes."""
+    every = {}
+    for name, held in stages_held(assumptions).items():
+        kinds = {**_states(held.parameters, assumptions), "activations": activations(held)}
+        kinds |= _besides(held, assumptions)
+        if "working_set" in assumptions:
+            kinds["working_set"] = v.a_1 * sp.Min(1, v.L_r, evaluate=False)
+        terms = (
+            Term(k, x, byte, GLOSSES[k], assumptions.on(*ON.get(k, ()))) for k, x in kinds.items()
+        )
+        every[name] = tuple(terms)
+    return every

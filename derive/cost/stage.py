@@ -1,9 +1,10 @@
 """What a layer, the embedding and the head cost a chip of a training plan, read off their programs.
 
 The layout is one line. Activations between the products of a group are split over the tensor group
-(sequence parallelism), keys and values are passed round the context group, and the optimizer's
-state, and with it the reduced gradients, is split over the data and context groups (ZeRO-1).
-Gathered activations are gathered again in the backward pass, which does not wait for them.
+(sequence parallelism, which can be left out), keys and values are passed round the context group,
+and the optimizer's state, and with it the reduced gradients, is split over the data and context
+groups (ZeRO-1). Gathered activations are gathered again in the backward pass, which does not wait
+for them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from derive.cost.strategies import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, L
 from derive.notation import symbols as v
 
 LAYOUT = "b_seq:dp T:cp U:cp(ring) K:tp F:tp V:tp T:tp D:dp(optimizer) D:cp(optimizer)"
+_SEQUENCE = rules_of("T:tp")
 # A micro-batch of b sequences is that of one replica, and T_r = T/c are the tokens of a rank.
 _PER_REPLICA = {v.b_seq: v.b_seq * v.dp}
 _PER_RANK = {v.T: v.T_r * v.cp}
@@ -30,10 +32,11 @@ _PER_RANK = {v.T: v.T_r * v.cp}
 factored = lru_cache(maxsize=256)(sp.factor_terms)
 
 
-@lru_cache(maxsize=16)
-def laid_out(block: Block, fusion: Fusion = FUSED) -> Program:
-    """The program of a block under the layout of a plan."""
-    rules = [rule for rule in rules_of(LAYOUT) if rule.dim in block.dims]
+@lru_cache(maxsize=64)
+def laid_out(block: Block, fusion: Fusion = FUSED, sequence: bool = True) -> Program:
+    """The program of a block under the layout of a plan, with sequence parallelism or without."""
+    without = () if sequence else _SEQUENCE
+    rules = [rule for rule in rules_of(LAYOUT) if rule.dim in block.dims and rule not in without]
     return program(spread(block, rules), "none", fusion)
 
 
@@ -117,24 +120,47 @@ def _over(
     return tuple(m for cost in passes for m in cost.moves if m.axes == axes and which(m))
 
 
-def layer() -> Program:
+def layer(sequence: bool = True) -> Program:
     """The program of a layer on a chip of a plan. Its moves do not depend on the gate, but for the
     gradients, of which there is one for each parameter."""
-    return laid_out(LAYER[3])
+    return laid_out(LAYER[3], sequence=sequence)
 
 
 @lru_cache(maxsize=16)
-def saved_bytes(fusion: Fusion = FUSED) -> sp.Expr:
+def saved_bytes(fusion: Fusion = FUSED, sequence: bool = True) -> sp.Expr:
     """Bytes that a layer saves for a micro-batch on a chip."""
-    return on_chip(
-        by_matrices(lambda block: sp.Add(*(one.bytes for one in laid_out(block, fusion).saved)))
-    )
+
+    def saved(block: Block) -> sp.Expr:
+        return sp.Add(*(one.bytes for one in laid_out(block, fusion, sequence).saved))
+
+    return on_chip(by_matrices(saved))
 
 
-@lru_cache(maxsize=1)
-def input_bytes() -> sp.Expr:
+@lru_cache(maxsize=64)
+def on_layer(
+    read: Callable[[PassCost, Block], sp.Expr], which: str, fusion: Fusion, sequence: bool
+) -> sp.Expr:
+    """What is read off a pass of a layer, "forward" or "backward", in the terms of one chip."""
+
+    def of_block(block: Block) -> sp.Expr:
+        whole = laid_out(block, fusion, sequence)
+        return read(getattr(whole, which), whole.block)
+
+    # Keys and values are as many as queries where a pass is read without its own renaming.
+    return on_chip(by_matrices(of_block).xreplace({v.U: v.T}))
+
+
+def on_head(read: Callable[[PassCost, Block], sp.Expr]) -> sp.Expr:
+    """What is read off both passes of the head, in the terms of one chip."""
+    whole = laid_out(HEAD)
+    both = (read(cost, whole.block) for cost in (whole.forward, whole.backward))
+    return on_chip(sp.Add(*both))
+
+
+@lru_cache(maxsize=2)
+def input_bytes(sequence: bool = True) -> sp.Expr:
     """Bytes of a layer's input for a micro-batch on a chip."""
-    return on_chip(v.e * elements(layer().block["In"]))
+    return on_chip(v.e * elements(layer(sequence).block["In"]))
 
 
 @lru_cache(maxsize=1)

@@ -8,13 +8,14 @@ a deviation from them by name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
 
 from derive.cost import memory, timing
-from derive.cost.assumptions import Assumptions, as_assumptions
+from derive.cost.assumptions import OF_STEP, Assumptions, as_assumptions
 from derive.cost.block import FUSED
 from derive.cost.terms import Term
 from derive.notation import symbols as v
@@ -26,14 +27,15 @@ from derive.notation.errors import DeriveError, guarded, unknown
 class StepModel:
     """The model under one set of assumptions.
 
-    `definitions` stand in the order of use. `parts` add up to the seconds of a step, `memory` to
-    the bytes of the fullest chip.
+    `definitions` stand in the order of use. `parts` add up to the seconds of a step; `memory` has
+    the stages of which one is the fullest, each what adds up to the bytes of a chip of it.
     """
 
     assumptions: Assumptions
     definitions: tuple[Term, ...]
     parts: tuple[Term, ...]
-    memory: tuple[Term, ...]
+    memory: Mapping[str, tuple[Term, ...]]
+    lacking: sp.Expr
     model_flops: Term
 
     @property
@@ -43,8 +45,14 @@ class StepModel:
 
     @property
     def memory_bytes(self) -> sp.Expr:
-        """The memory of the fullest chip: the sum of its parts."""
-        return sp.Add(*(term.expr for term in self.memory))
+        """The memory of the fullest chip."""
+        return sp.Max(*self.stage_bytes.values(), evaluate=False)
+
+    @property
+    def stage_bytes(self) -> dict[str, sp.Expr]:
+        """The memory of a chip of each of the stages that may be the fullest."""
+        every = self.memory.items()
+        return {name: sp.Add(*(term.expr for term in terms)) for name, terms in every}
 
     @property
     def utilisation(self) -> sp.Expr:
@@ -55,7 +63,7 @@ class StepModel:
     def term(self, name: str) -> Term:
         """The definition or part of that name (a symbol's name for a definition); where a part
         has the name of a degree, such as tp, the part. Raises UnknownName."""
-        every = (*self.parts, *self.memory, self.model_flops, *self.definitions)
+        every = (*self.parts, self.model_flops, *self.definitions)
         for term in every:
             if term.name == name:
                 return term
@@ -65,7 +73,10 @@ class StepModel:
         groups = {
             "definitions": self.definitions,
             "seconds of a step, the sum of": self.parts,
-            "bytes of the fullest chip, the sum of": self.memory,
+            **{
+                f"bytes of a chip of the {name} stage, the sum of": terms
+                for name, terms in self.memory.items()
+            },
             "for MFU": (self.model_flops,),
         }
         lines = [f"a training step, assumptions: {self.assumptions.name}"]
@@ -96,10 +107,15 @@ def step_model(
     if fabric not in FABRICS:
         raise unknown("fabric", fabric, FABRICS)
     base = as_assumptions(assumptions)
-    if base.kernels == "recomputed" or (base.fusion != FUSED and "saved_tensors" not in base):
-        told = "recomputes whole layers, and counts what kernels save with saved_tensors alone"
-        raise DeriveError(f"a step {told}; found {base}")
-    plain = Assumptions(corrections=base.corrections, **base.fusion._asdict())
+    if base.fusion != FUSED and "saved_tensors" not in base:
+        raise DeriveError(f"a step counts what kernels save with saved_tensors alone; found {base}")
+    if base.kernels == "recomputed" and "matmul_shape" not in base:
+        told = "a step runs a core of attention again with matmul_shape alone"
+        raise DeriveError(f"{told}; found {base}")
+    names = (*base.fusion._fields, *OF_STEP)
+    plain = Assumptions(
+        corrections=base.corrections, **{name: getattr(base, name) for name in names}
+    )
     return _model(plain, exact, fabric)
 
 
@@ -108,13 +124,15 @@ def _model(assumptions: Assumptions, exact: bool, fabric: str) -> StepModel:
     return StepModel(
         assumptions,
         (
-            *timing.shape(fabric),
+            *timing.shape(assumptions, fabric),
+            *timing.sharding(assumptions),
             *memory.definitions(assumptions),
             *timing.work(assumptions),
-            *timing.micro_batch(assumptions, exact),
             *timing.gradients(assumptions, exact),
+            *timing.micro_batch(assumptions, exact),
         ),
         timing.parts(assumptions),
         memory.memory(assumptions),
+        memory.lacking_layers(assumptions),
         timing.model_flops(),
     )

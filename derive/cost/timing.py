@@ -11,14 +11,16 @@ holds: the schedule, what hides under what, and the links of the groups.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import sympy as sp
 
-from derive.cost import stage
+from derive.cost import kernels, stage
 from derive.cost.assumptions import Assumptions
+from derive.cost.block import Block
 from derive.cost.network import Network, Switch, TwoLevels
-from derive.cost.program import Move
+from derive.cost.program import Move, PassCost
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import flop, second
@@ -33,16 +35,32 @@ SPANS = {
 the inside out."""
 
 
-def shape(fabric: str) -> tuple[Term, ...]:
+def shape(assumptions: Assumptions, fabric: str) -> tuple[Term, ...]:
     """What the degrees make of the sequence, the batch and the layers, and of each group's link on
     a fabric of nodes with switches, or of a torus."""
     link = _torus_link if fabric == "torus" else _node_link
+    shared = assumptions.on("network_share")
+    reached = _reached if shared else {}
+    uneven = assumptions.on("uneven_stages")
     return (
         define(v.T_r, v.T / v.cp),
         define(v.n_mb, v.B_seq / (v.dp * v.b_seq)),
-        define(v.L_p, v.L / v.pp),
-        *(define(symbol, link(symbol)) for symbol in SPANS),
+        *(stages(uneven) if uneven else [define(v.L_p, v.L / v.pp)]),
+        *(define(symbol, link(symbol).xreplace(reached), shared) for symbol in SPANS),
     )
+
+
+_reached = {v.W_node: v.eta_node * v.W_node, v.W_dcn: v.eta_dcn * v.W_dcn}
+
+
+def stages(rests_on: tuple[str, ...]) -> list[Term]:
+    """The layers of the fullest stage, and of the first and the last, which hold the embedding and
+    the head and so are the first to have one layer fewer where the layers do not divide."""
+    fewest = sp.floor(v.L / v.pp, evaluate=False)
+    more = v.L - v.pp * fewest  # stages with one layer more
+    first = fewest + sp.Min(more, sp.Max(0, more - v.pp + 2, evaluate=False), evaluate=False)
+    counts = {v.L_p: -sp.floor(-v.L / v.pp, evaluate=False), v.L_f: first, v.L_l: fewest}
+    return [define(symbol, count, rests_on) for symbol, count in counts.items()]
 
 
 def _node_link(link: sp.Symbol) -> sp.Expr:
@@ -78,22 +96,82 @@ def work(assumptions: Assumptions) -> tuple[Term, ...]:
         define(v.f_L, matrices + v.f_A, on("exact_parameters")),
         define(v.f_V, stage.head_flops()),
         define(v.t_1, v.T_r * v.b_seq / (v.tp * v.C * v.eta)),
+        *_passes(assumptions),
     )
+
+
+def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
+    """The time of a layer's forward and backward pass and of the head's for a micro-batch, and of
+    the attention in both, where they are more than FLOP at one share of the peak."""
+    rests_on = assumptions.on("matmul_shape", "elementwise", "fixed_times")
+    if not rests_on:
+        return ()
+    fused = assumptions.kernels == "fused"
+    share = stage.forward_share()
+
+    def read(kernel: Callable[[PassCost, Block], sp.Expr], which: str) -> sp.Expr:
+        return stage.on_layer(kernel, which, assumptions.fusion, assumptions.sequence_parallel)
+
+    def time(which: str, part: sp.Expr) -> sp.Expr:
+        seconds = part * v.f_L * v.t_1
+        if "matmul_shape" in assumptions:
+            seconds = read(kernels.padded_flops, which) / (v.C * v.eta) + attention(which, part)
+        if "elementwise" in assumptions:
+            touched = kernels.element_bytes if fused else kernels.unfused_bytes
+            seconds += v.x_el * read(touched, which) / (v.W_hbm * v.eta_hbm)
+        return seconds + (v.t_lay if "fixed_times" in assumptions else 0)
+
+    def attention(which: str, part: sp.Expr) -> sp.Expr:
+        if "matmul_shape" not in assumptions:
+            return part * v.f_A * v.t_1
+        if fused:
+            return read(kernels.fused_flops, which) / (v.C * v.eta_A)
+        return read(kernels.unfused_flops, which) / (v.C * v.eta)
+
+    head = v.f_V * v.t_1
+    if "matmul_shape" in assumptions:
+        head = stage.on_head(kernels.padded_flops) / (v.C * v.eta)
+    if "elementwise" in assumptions:
+        head += v.s_V * stage.logits() / (v.W_hbm * v.eta_hbm)
+    shaped = assumptions.on("matmul_shape")
+    return (
+        define(v.t_A, attention("forward", share), shaped),
+        define(v.t_dA, attention("backward", 1 - share), shaped),
+        define(v.t_F, time("forward", share), rests_on),
+        define(v.t_B, time("backward", 1 - share), rests_on),
+        define(v.t_V, head, rests_on),
+    )
+
+
+def layer_times(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
+    """The times of a layer's passes, of the attention in them, and of the head: each the symbol
+    that `work` defines, or its FLOP at one share of the peak."""
+    if _passes(assumptions):
+        return {symbol: symbol for symbol in (v.t_A, v.t_dA, v.t_F, v.t_B, v.t_V)}
+    share = stage.forward_share()
+    return {
+        v.t_A: v.f_A * share * v.t_1, v.t_dA: v.f_A * (1 - share) * v.t_1,
+        v.t_F: v.f_L * share * v.t_1, v.t_B: v.f_L * (1 - share) * v.t_1, v.t_V: v.f_V * v.t_1,
+    }  # fmt: skip
 
 
 def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     """The time of a micro-batch on the slowest stage and what it is made of, in seconds."""
     on = assumptions.on
-    layer = stage.layer()
+    layer = stage.layer(assumptions.sequence_parallel)
     both, forward = (layer.forward, layer.backward), (layer.forward,)
     again = v.L_r if "recompute_collectives" in assumptions else sp.S.Zero
+    times = layer_times(assumptions)
+    each = times[v.t_F] + times[v.t_B]
 
     def layers(each: sp.Expr, once_more: sp.Expr) -> sp.Expr:
         """All layers of a stage, and the recomputed ones once more."""
         return stage.factored(v.L_p * each + again * once_more)
 
+    exposed = v.x_tp if "contention" in assumptions else sp.S.One
     in_group = [
-        seconds(stage.tensor_moves(p), Switch("tp", v.W_tp), exact) for p in (both, forward)
+        exposed * seconds(stage.tensor_moves(p), Switch("tp", v.W_tp), exact)
+        for p in (both, forward)
     ]
     round_ring = [
         _heads(seconds(stage.ring_moves(p), Switch("cp", v.W_cp), exact), assumptions)
@@ -101,17 +179,25 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     ]
     hops = seconds(stage.hops(), Switch("pp", v.W_pp), exact)
     piped = 1 - sp.floor(1 / v.pp, evaluate=False)
-    share = stage.forward_share()
+    uneven = on("uneven_stages")
+    fewer = (v.L_p - v.L_l) * each
+    beyond = v.t_over if uneven else times[v.t_V]
+    attention = stage.factored(v.L_p * (times[v.t_A] + times[v.t_dA]) + again * times[v.t_A])
     return (
-        define(v.t_avg, (v.L * v.f_L + v.f_V) / v.pp * v.t_1),
-        define(v.t_redo, v.L_r * v.f_L * share * v.t_1),
-        define(v.t_slow, (v.L_p * v.f_L + v.f_V) * v.t_1 + v.t_redo),
-        define(v.t_tp, layers(*in_group), on("recompute_collectives")),
+        define(v.t_avg, stage.factored((v.L * each + times[v.t_V]) / v.pp)),
+        define(v.t_redo, v.L_r * times[v.t_F]),
+        *(
+            define(v.t_over, sp.Max(times[v.t_V], fewer, evaluate=False) - fewer, (name,))
+            for name in uneven
+        ),
+        define(v.t_slow, stage.factored(v.L_p * each + beyond) + v.t_redo, uneven),
+        define(v.t_tp, layers(*in_group), on("recompute_collectives", "contention")),
         define(v.t_ring, layers(*round_ring), on("ring_tensor", "recompute_collectives")),
-        define(v.t_attn, (v.L_p + again * share) * v.f_A * v.t_1, on("recompute_collectives")),
+        define(v.t_attn, attention, on("recompute_collectives")),
         define(v.t_cp, sp.Max(v.t_ring, v.t_attn, evaluate=False) - v.t_attn),
-        define(v.t_pp, hops * v.x_pp * piped),
-        define(v.t_mb, v.t_slow + v.t_tp + v.t_cp + v.t_pp),
+        define(v.t_pp, (v.virtual if uneven else 1) * hops * v.x_pp * piped, uneven),
+        *(waits := traffic(assumptions)),
+        define(v.t_mb, sp.Add(v.t_slow, v.t_tp, v.t_cp, v.t_pp, *(v.t_z for _ in waits))),
     )
 
 
@@ -139,56 +225,148 @@ def _by_link(moves: tuple[Move, ...], network: Network, exact: bool) -> list[sp.
 
 
 def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
-    """The time of the two collectives of the data group, dp x cp chips, once per step: what the
-    layers' program moves for a parameter, for all parameters of a chip."""
+    """The time of the collectives of the data group, dp x cp chips: of all gradients and of all
+    weights of a chip, which the layers' program moves for each parameter; and what of them a
+    micro-batch waits for, where a layer's are moved for each."""
     layer = stage.layer()
-    rests_on = assumptions.on("two_level")
+    rests_on = assumptions.on("two_level", "network_share")
     network: Network = Switch("dp", v.W_dp)
     near: tuple[Term, ...] = ()
-    if rests_on:
-        group = v.cp * v.dp
+    if "two_level" in assumptions:
         chips = sp.Max(1, sp.floor(v.n_node / v.tp, evaluate=False), evaluate=False)
-        near = (define(v.n_near, sp.Min(group, chips, evaluate=False), rests_on),)
+        near = (define(v.n_near, sp.Min(v.cp * v.dp, chips, evaluate=False), rests_on),)
         network = TwoLevels(in_node=v.n_near)
+    at_once = "network_share" in assumptions
     scatter, gather = (
-        _of_all_parameters(stage.gradient_moves(cost), network, exact)
+        _of_all_parameters(stage.gradient_moves(cost), network, exact, at_once)
         for cost in (layer.backward, layer.update)
     )
+    if "sharded_states" in assumptions:
+        scatter, gather = _in_replicas(scatter), _in_replicas(gather)
+        near = tuple(define(v.n_near, _in_replicas(term.expr), rests_on) for term in near)
+        between = Move("all_reduce", "gradients", ("replicas",), _each_gradient(), critical=False)
+        scatter += seconds((between,), Switch("dp", v.W_dp), exact)
     return (*near, define(v.t_scatter, scatter, rests_on), define(v.t_gather, gather, rests_on))
 
 
+def _in_replicas(expr: sp.Expr) -> sp.Expr:
+    """What the whole data group does where it is one of several that hold the same."""
+    return expr.xreplace({v.dp: v.dp / v.replicas})
+
+
+def _each_gradient() -> sp.Expr:
+    """The bytes of the reduced gradients that a chip shares with the other replicas."""
+    return v.e_g * v.psi * _in_replicas(stage.state_share())
+
+
 @lru_cache(maxsize=16)
-def _of_all_parameters(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
-    """The time of moves of a layer's parameters, for all that a chip has."""
+def _of_all_parameters(
+    moves: tuple[Move, ...], network: Network, exact: bool, at_once: bool
+) -> sp.Expr:
+    """The time of moves of a layer's parameters, for all that a chip has: on one link after the
+    other, or on all at once at the share of their bandwidth that they give."""
     moved = sorted(moves, key=lambda move: move.tensor)
     parameters = sorted(stage.layer().parameters, key=lambda parameter: parameter[0].name)
     pairs = zip(moved, parameters, strict=True)
     ((collective, axes, each),) = {(m.collective, m.axes, m.array_bytes / n) for m, (_, n) in pairs}
     together = Move(collective, "parameters", axes, v.psi * each, critical=False)
-    return sp.factor_terms(seconds((together,), network, exact))
+    if not at_once:
+        return sp.factor_terms(seconds((together,), network, exact))
+    times = (time.xreplace(_reached) for time in _by_link((together,), network, exact))
+    return sp.Max(*map(sp.factor_terms, times), evaluate=False)
+
+
+def sharding(assumptions: Assumptions) -> tuple[Term, ...]:
+    """What of the weights, the gradients and the optimizer state a chip holds under each stage of
+    ZeRO, and the traffic of a micro-batch that follows."""
+    rests_on = assumptions.on("sharded_states")
+    if not rests_on:
+        return ()
+    spared = 1 - _in_replicas(stage.state_share())
+    whole = {v.x_o: sp.Min(1, v.zero, evaluate=False), v.x_g: SCATTERED, v.x_w: GATHERED}
+    return tuple(define(s, 1 - spared * split, rests_on) for s, split in whole.items())
+
+
+SCATTERED = sp.Min(1, sp.floor(v.zero / 2, evaluate=False), evaluate=False)
+"""1 where gradients are reduced for each micro-batch (ZeRO-2 and 3), else 0."""
+GATHERED = sp.floor(v.zero / 3, evaluate=False)
+"""1 where weights are gathered for each pass (ZeRO-3), else 0."""
+
+
+def traffic(assumptions: Assumptions) -> tuple[Term, ...]:
+    """The time that a micro-batch waits for weights and gradients: those of a layer move while the
+    layer before it is computed, with its tensor communication."""
+    rests_on = assumptions.on("sharded_states", "contention")
+    if "sharded_states" not in assumptions:
+        return ()
+    times = layer_times(assumptions)
+    half = v.t_tp / (2 * v.L_p)
+    gather, scatter = (GATHERED * v.t_gather, SCATTERED * v.t_scatter)
+    forward = _exposed(gather / v.L_p, times[v.t_F] + half, assumptions)
+    backward = times[v.t_B] + v.t_redo / v.L_p + half
+    both = _exposed((gather + scatter) / v.L_p, backward, assumptions)
+    return (define(v.t_z, v.L_p * (forward + both), rests_on),)
 
 
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:
     """The parts of the step time, in seconds; they add up to the step."""
     on = assumptions.on
-    filling = v.t_mb
-    if "bubble" in assumptions:
-        filling = v.t_mb - v.f_V * v.t_1
-    exposed = (v.t_scatter + v.t_gather) * v.x_dp
-    if "gradient_window" in assumptions:
-        forward, backward = passes(v.f_L, v.t_1)
-        exposed = _beyond(v.t_scatter, backward + v.t_redo) + _beyond(v.t_gather, forward)
     uneven = v.t_slow - v.t_redo - v.t_avg
-    return (
+    parts = (
         Term("compute", v.n_mb * v.t_avg, second, "computation of an average stage"),
         Term("recompute", v.n_mb * v.t_redo, second, "layers that are run again"),
-        Term("imbalance", v.n_mb * uneven, second, "waiting for the stage with the head"),
+        Term("imbalance", v.n_mb * uneven, second, "waiting for the slowest stage"),
         Term("tp", v.n_mb * v.t_tp, second, "tensor communication"),
         Term("cp", v.n_mb * v.t_cp, second, "the ring beyond what attention hides"),
         Term("pp", v.n_mb * v.t_pp, second, "hops between stages that are not hidden"),
-        Term("bubble", (v.pp - 1) * filling, second, "filling and draining", on("bubble")),
-        Term("dp", exposed, second, "gradient traffic not hidden", on("gradient_window")),
+        Term("bubble", _bubble(assumptions), second, "filling and draining", on("bubble")),
+        _data_traffic(assumptions),
     )
+    if rests_on := on("optimizer_step"):
+        touched = v.s_opt * v.psi * _held(v.x_o, assumptions) / (v.W_hbm * v.eta_hbm)
+        parts += (Term("optimizer", touched, second, "the optimizer's own step", rests_on),)
+    if rests_on := on("fixed_times"):
+        parts += (Term("overhead", v.t_fix, second, "beside the work of a step", rests_on),)
+    return parts
+
+
+def _held(share: sp.Symbol, assumptions: Assumptions) -> sp.Expr:
+    """The share of some state on a chip: as ZeRO has it, or as the layers' program does."""
+    if "sharded_states" in assumptions:
+        return share
+    return stage.state_share() if share == v.x_o else sp.S.One
+
+
+def _bubble(assumptions: Assumptions) -> sp.Expr:
+    """What a step takes beyond the micro-batches of the slowest stage: that all others fill and
+    drain the pipeline, a virtual stage at a time."""
+    if "bubble" not in assumptions:
+        return (v.pp - 1) * v.t_mb
+    times = layer_times(assumptions)
+    if "uneven_stages" not in assumptions:
+        return (v.pp - 1) * (v.t_mb - times[v.t_V])
+    shared = (v.t_mb - v.t_over - v.t_pp) / v.L_p
+    every = v.L * shared + times[v.t_V] + v.pp * v.t_pp
+    return (every - v.t_mb) / v.virtual
+
+
+def _data_traffic(assumptions: Assumptions) -> Term:
+    """What of the gradients' and the weights' traffic is not hidden."""
+    exposed = (v.t_scatter + v.t_gather) * v.x_dp
+    if "gradient_window" in assumptions:
+        times = layer_times(assumptions)
+        scatter, gather = v.t_scatter, v.t_gather
+        if "sharded_states" in assumptions:
+            # Without ZeRO gradients are gathered, not updated weights.
+            kind = sp.Min(1, v.zero, evaluate=False)
+            scatter *= 1 - SCATTERED
+            gather *= (1 - GATHERED) * (v.e_g / v.e * (1 - kind) + kind)
+        exposed = _exposed(scatter, v.L_p * times[v.t_B] + v.t_redo, assumptions)
+        exposed += _exposed(gather, v.L_p * times[v.t_F], assumptions)
+    if "sharded_states" in assumptions:
+        exposed += v.n_mb * v.t_z
+    rests_on = assumptions.on("gradient_window", "sharded_states", "contention")
+    return Term("dp", exposed, second, "gradient traffic not hidden", rests_on)
 
 
 def passes(work: sp.Expr, per_flop: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -204,5 +382,10 @@ def model_flops() -> Term:
     return Term("model_flops", per_token * v.B_seq * v.T, flop, "FLOP the model requires")
 
 
-def _beyond(time: sp.Expr, window: sp.Expr) -> sp.Expr:
-    return sp.Max(time, window, evaluate=False) - window
+def _exposed(time: sp.Expr, window: sp.Expr, assumptions: Assumptions) -> sp.Expr:
+    """What of a time goes beyond a window that hides it, and by how much the hidden rest slows the
+    window's own work."""
+    if "contention" not in assumptions:
+        return sp.Max(time, window, evaluate=False) - window
+    hidden = sp.Min(time, v.x_win * window, evaluate=False)
+    return time - (1 - v.x_hid) * hidden

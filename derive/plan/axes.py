@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sympy as sp
 
@@ -25,10 +25,15 @@ REASONS: Mapping[str, str] = MappingProxyType({
     "sequence": "the sequence does not split evenly over the context group",
     "short_chunk": "too few tokens per context-parallel rank",
     "layers": "the layers do not split evenly over the stages",
+    "virtual": "the layers, or those and embedding and head, do not split over the stages",
+    "unpiped": "virtual stages are those of a pipeline",
+    "alone": "there is no data group over which gradients or weights would be split",
+    "replicas": "the replicas do not divide the data group, or nothing is split over it",
     "unmodelled": "the step model has no terms for it",
     "cards": "the degrees do not divide the cards",
     "held": "the data degree is not the one that is held",
     "batch": "the batch does not split over the data group in whole micro-batches",
+    "interleaved": "the micro-batches do not divide by the stages, which interleaving takes",
     "memory": "does not fit in memory even with every layer recomputed",
 })  # fmt: skip
 MOST_STAGES = 64
@@ -38,8 +43,8 @@ MOST_RANKS = 64  # of a context group
 class Counts(NamedTuple):
     """The whole numbers of a task, which alone decide what divides what: cards, those of a node,
     tokens and sequences, layers, heads, the least tokens of a context rank, into how many pieces a
-    context rank's tokens are cut, whether the grid is the wide one, and the data degree that is
-    held, if any."""
+    context rank's tokens are cut, whether the grid is the wide one and has what jobs do with stages
+    and states, and the data degree that is held, if any."""
 
     cards: int
     seq: int
@@ -51,6 +56,8 @@ class Counts(NamedTuple):
     least_chunk: int
     pieces: int
     wide: bool
+    uneven: bool
+    sharded: bool
     held: int | None
 
 
@@ -85,6 +92,43 @@ def _context_facts(n: Counts, degree: int) -> str:
     return f"{facts}, which zigzag cuts into 2c = {n.pieces * degree} equal pieces"
 
 
+def _stages(n: Counts, degree: int) -> str | None:
+    if n.uneven:
+        return "layers" if degree > n.layers else None
+    return "layers" if n.layers % degree else None
+
+
+def _virtual(n: Counts, degree: int) -> str | None:
+    return "unmodelled" if degree > 1 and not n.uneven else None
+
+
+def _zero(n: Counts, degree: int) -> str | None:
+    return "unmodelled" if degree > 3 or (degree != 1 and not n.sharded) else None
+
+
+# --- what degrees have to do with each other: numbers, or arrays of whole numbers in float64
+
+Values = Mapping[str, Any]
+
+
+def _pieces(n: Counts, x: Values) -> Any:
+    """Layers on each of the virtual stages alike, or one less on the first and on the last."""
+    pieces = x["pp"] * x["virtual"]
+    even = (n.layers % pieces == 0) | ((n.layers + 2) % pieces == 0)
+    return (x["virtual"] == 1) | (even & (pieces <= n.layers + 2))
+
+
+def _turns(n: Counts, x: Values) -> Any:
+    """Interleaved stages take as many micro-batches in turn as there are stages."""
+    micro_batches = n.batch // (x["dp"] * x["micro_batch"])
+    return (x["virtual"] == 1) | (micro_batches % x["pp"] == 0)
+
+
+def _replicated(n: Counts, x: Values) -> Any:
+    """Replicas part a data group over which gradients are split."""
+    return (x["replicas"] == 1) | ((x["dp"] % x["replicas"] == 0) & (x["zero"] > 1))
+
+
 @dataclass(frozen=True)
 class Axis:
     """A degree that a plan has.
@@ -93,8 +137,9 @@ class Axis:
     a task's own grid; None where it is what the cards leave to the axes that divide them. `rule`
     gives why no plan has a degree by itself, a key of REASONS, and `facts` what that rests on.
     `divides` are the quantities of Counts that the product of all axes which name it, this one the
-    last of them, has to divide. A degree of 1 goes without saying unless `said` or, in tables,
-    `column`. `traffic` says whether its group sends something in a step of its own.
+    last of them, has to divide; `joint` are other rules on it and the axes before it, by reason. A
+    degree of 1 goes without saying unless `said` or, in tables, `column`. `traffic` says whether
+    its group sends something in a step of its own.
     """
 
     symbol: sp.Symbol
@@ -103,9 +148,15 @@ class Axis:
     rule: Callable[[Counts, int], str | None] = lambda n, degree: None
     facts: Callable[[Counts, int], str] = lambda n, degree: "only 1 is planned"
     divides: tuple[str, ...] = ()
+    joint: tuple[tuple[str, Callable[[Counts, Values], Any]], ...] = ()
     said: bool = True
     column: bool = True
     traffic: bool = True
+
+    @property
+    def least(self) -> int:
+        """The least value: a degree counts chips, a stage of ZeRO starts with none."""
+        return 0 if self.symbol == v.zero else 1
 
 
 def _unmodelled(symbol: sp.Symbol, *, traffic: bool) -> Axis:
@@ -114,6 +165,18 @@ def _unmodelled(symbol: sp.Symbol, *, traffic: bool) -> Axis:
         symbol, symbol.name, lambda n: (1,), lambda n, x: "unmodelled" if x > 1 else None,
         said=False, column=False, traffic=traffic,
     )  # fmt: skip
+
+
+def _stage_counts(n: Counts) -> tuple[int, ...]:
+    """Divisors of the layers, and where stages need not be even powers of two as well."""
+    even = _divisors(n.layers, MOST_STAGES)
+    if not n.uneven:
+        return even
+    return tuple(sorted({*even, *(x for x in _powers(MOST_STAGES) if x <= n.layers)}))
+
+
+def _micro_batches(n: Counts) -> tuple[int, ...]:
+    return ((1, 2, 4, 8, 16) if n.sharded else (1, 2, 4)) if n.wide else (1,)
 
 
 _ROWS = (
@@ -127,18 +190,37 @@ _ROWS = (
         _context_facts, divides=("cards",),
     ),
     Axis(
-        v.pp, "pp", lambda n: _divisors(n.layers, MOST_STAGES) if n.wide else (1, 2, 4, 8, 16),
-        lambda n, x: "layers" if n.layers % x else None, lambda n, x: f"{n.layers} layers",
-        divides=("cards",),
+        v.pp, "pp", lambda n: _stage_counts(n) if n.wide else (1, 2, 4, 8, 16), _stages,
+        lambda n, x: f"{n.layers} layers", divides=("cards",),
     ),
     Axis(
         v.dp, "dp", None, lambda n, x: "held" if n.held not in (None, x) else None,
         divides=("batch",),
     ),
     _unmodelled(v.ep, traffic=True),
-    _unmodelled(v.virtual, traffic=False),
     Axis(
-        v.b_seq, "micro_batch", lambda n: (1, 2, 4) if n.wide else (1,), divides=("batch",),
+        v.virtual, "virtual", lambda n: (1, 2, 4, 8) if n.uneven else (1,), _virtual,
+        joint=(
+            ("unpiped", lambda n, x: (x["virtual"] == 1) | (x["pp"] > 1)),
+            ("virtual", _pieces),
+        ),
+        said=False, column=False, traffic=False,
+    ),
+    Axis(
+        v.zero, "zero", lambda n: (1, 2, 3) if n.sharded else (1,), _zero,
+        lambda n, x: "ZeRO has stages 0 to 3",
+        joint=(("alone", lambda n, x: (x["zero"] < 2) | (x["cp"] * x["dp"] > 1)),),
+        said=False, column=False, traffic=False,
+    ),
+    Axis(
+        v.replicas, "replicas", lambda n: (1,), 
+        lambda n, x: "unmodelled" if x > 1 and not n.sharded else None,
+        joint=(("replicas", _replicated),),
+        said=False, column=False, traffic=False,
+    ),
+    Axis(
+        v.b_seq, "micro_batch", _micro_batches,
+        divides=("batch",), joint=(("interleaved", _turns),),
         said=False, traffic=False,
     ),
 )  # fmt: skip
@@ -163,7 +245,8 @@ class Degrees(tuple[int, ...]):
     def __repr__(self) -> str:
         """As they are typed: "tp=4 cp=2 pp=2 dp=4"; what is 0, and most that is 1, left out."""
         pairs = zip(AXES, self, strict=True)
-        said = (f"{axis.symbol}={x}" for axis, x in pairs if x and (axis.said or x > 1))
+        shown = ((a, x) for a, x in pairs if (x or a.values) and (a.said or x != 1))
+        said = (f"{axis.symbol}={x}" for axis, x in shown)
         return " ".join(said)
 
     @property
@@ -173,7 +256,8 @@ class Degrees(tuple[int, ...]):
 
     def on(self, cards: int) -> Degrees:
         """With the data degree that so many cards leave where it is 0; `size` divides them."""
-        return Degrees(x or cards // self.size for x in self)
+        pairs = zip(AXES, self, strict=True)
+        return Degrees(x if axis.values or x else cards // self.size for axis, x in pairs)
 
 
 def degrees(**given: int) -> Degrees:
@@ -187,15 +271,20 @@ def broken(n: Counts, row: Degrees) -> str | None:
         if axis.values and (reason := axis.rule(n, degree)):
             return reason
     products: dict[str, int] = {}
+    before: dict[str, int] = {}
     for axis, degree in zip(AXES, row, strict=True):
         if not axis.values:
             degree = n.cards // row.size
             if reason := axis.rule(n, degree):
                 return reason
+        before[axis.name] = degree
         for quantity in axis.divides:
             products[quantity] = products.get(quantity, 1) * degree
             if getattr(n, quantity) % products[quantity]:
                 return quantity
+        for reason, holds in axis.joint:
+            if not holds(n, before):
+                return reason
     return None
 
 
@@ -222,7 +311,7 @@ class Space:
         for name in values:
             if name not in FREE:
                 raise unknown("axis of a grid", name, FREE)
-        rows = (_distinct(a.name, values.get(a.name, (1,))) if a.values else () for a in AXES)
+        rows = (_distinct(a, values.get(a.name, (1,))) if a.values else () for a in AXES)
         object.__setattr__(self, "values", tuple(rows))
 
     def __getattr__(self, name: str) -> tuple[int, ...]:
@@ -240,10 +329,12 @@ class Space:
         return map(Degrees, product(*(row or (0,) for row in self.values)))
 
 
-def _distinct(name: str, given: object) -> tuple[int, ...]:
-    values = tuple(given) if isinstance(given, Sequence) else ()
-    if not values or any(type(x) is not int or x < 1 for x in values):
-        raise DeriveError(f"{name}: expected whole numbers from 1, found {quoted(given)}")
+def _distinct(axis: Axis, given: object) -> tuple[int, ...]:
+    values, name = tuple(given) if isinstance(given, Sequence) else (), axis.name
+    if not values or any(type(x) is not int or x < axis.least for x in values):
+        raise DeriveError(
+            f"{name}: expected whole numbers from {axis.least}, found {quoted(given)}"
+        )
     if len(set(values)) < len(values):
         twice = next(x for x in values if values.count(x) > 1)
         raise DeriveError(f"{name}: {twice} is given more than once")

@@ -29,18 +29,19 @@ MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step mo
 @guarded
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """Degrees, and what they cost: times in seconds, memory in bytes of the fullest chip.
+    """Degrees, and what they cost: times in seconds, memory in bytes.
 
     The degrees are attributes as well (`plan.tp`, `plan.micro_batch`). `numbers` are those of every
-    symbol of the step model, `parts` add up to `step_seconds`, `memory` to `memory_bytes`. Where
-    the plan does not fit, every layer of a stage is recomputed and `lacks_bytes` is above zero.
+    symbol of the step model, `parts` add up to `step_seconds`, `stages` has the stages of which one
+    is the fullest, what each holds by kind. Where the plan does not fit, every layer of a stage is
+    recomputed, if that is not said, and `lacks_bytes` is above zero.
     """
 
     task: Task = field(compare=False)
     degrees: Degrees
     numbers: Mapping[sp.Symbol, Fraction] = field(compare=False)
     parts: Mapping[str, Fraction]
-    memory: Mapping[str, Fraction]
+    stages: Mapping[str, Mapping[str, Fraction]]
     mfu: Fraction
 
     def __getattr__(self, name: str) -> int:
@@ -62,6 +63,16 @@ class Plan:
     def step_seconds(self) -> Fraction:
         """The time of a step."""
         return sum(self.parts.values(), start=Fraction(0))
+
+    @property
+    def fullest(self) -> str:
+        """The stage whose chips hold most: the first of those that hold as much."""
+        return max(self.stages, key=lambda name: sum(self.stages[name].values()))
+
+    @property
+    def memory(self) -> Mapping[str, Fraction]:
+        """What a chip of the fullest stage holds, by kind."""
+        return self.stages[self.fullest]
 
     @property
     def memory_bytes(self) -> Fraction:
@@ -122,7 +133,7 @@ class Plan:
     def quantity(self, name: str) -> Quantity:
         """A number of the plan with its tree: mfu, seconds, memory, a part of the step or of the
         memory, or any symbol of the step model. Raises UnknownName."""
-        step = self.task.step
+        step, kinds = self.task.step, self.task.step.memory[self.fullest]
         if name == "mfu":
             cards = number(self.task.cards, chip, "cards")
             flops, seconds = self.quantity("model_flops"), self.quantity("seconds")
@@ -132,8 +143,8 @@ class Plan:
         if name in ("seconds", "step_seconds"):
             return self.value(step.seconds, second, "step")
         if name in ("memory", "memory_bytes"):
-            return self.value(step.memory_bytes, byte, "memory")
-        terms = {term.name: term for term in (*step.parts, *step.memory, step.model_flops)}
+            return self.value(step.stage_bytes[self.fullest], byte, "memory")
+        terms = {term.name: term for term in (*step.parts, *kinds, step.model_flops)}
         if name in terms:
             return self.value(terms[name].expr, terms[name].unit, name)
         symbols = {symbol.name: symbol for symbol in self.known}
@@ -170,8 +181,10 @@ def plan_of(task: Task, degrees: Degrees) -> Plan:
     results = map(Fraction, rest(EXACT, numbers))
     numbers |= {symbol: next(results) for symbol in symbols if symbol not in numbers}
     parts = {term.name: next(results) for term in step.parts}
-    memory = {term.name: next(results) for term in step.memory}
-    return Plan(task, degrees, numbers, parts, memory, next(results))
+    stages = {
+        name: {term.name: next(results) for term in terms} for name, terms in step.memory.items()
+    }
+    return Plan(task, degrees, numbers, parts, stages, next(results))
 
 
 @lru_cache(maxsize=64)
@@ -187,7 +200,8 @@ def _exact(step: StepModel) -> tuple[Compiled, Compiled]:
     the step and of the memory, and the utilisation."""
     definitions = _definitions(step)
     place = 1 + [symbol for symbol, _ in definitions].index(v.L_r)
-    terms = (term.expr for term in (*step.parts, *step.memory))
+    kinds = (term for terms in step.memory.values() for term in terms)
+    terms = (term.expr for term in (*step.parts, *kinds))
     first, rest = definitions[:place], definitions[place:]
     after = (*(symbol for symbol, _ in rest), *terms, step.utilisation)
     return compiled(tuple(symbol for symbol, _ in first), first), compiled(after, rest)

@@ -138,7 +138,7 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
     whole_number("top", top, 0)
     grid = task.space if space is None else space
     step = task.step
-    function = in_blocks(step, (v.L_r, v.L_p, step.seconds))
+    function = in_blocks(step, (v.L_r, step.lacking, step.seconds))
     blurred = blur(task)
     lost: Counter[str] = Counter()
     kept: list[tuple[Any, Any]] = []
@@ -147,8 +147,8 @@ def search(task: Task, space: Space | None = None, *, top: int = 0) -> Ranking:
         for block in _blocks(task.counts, grid, lost):
             edges = Edges(blurred)
             values = {**task.floats, **block.columns}
-            redo, layers, seconds = function(edges.arithmetic, values)
-            fits = block.good & (redo <= layers)
+            redo, lacking, seconds = function(edges.arithmetic, values)
+            fits = block.good & (lacking <= 0)
             # Not "<": what is not a number is to be decided as well.
             if not np.min(edges.least) >= edges.near or not np.max(seconds) < inf:
                 close = block.good & edges.undecided(redo, seconds, task.counts.layers)
@@ -259,13 +259,20 @@ def _dividing(
 ) -> Any:
     """Which combinations of the axes up to a place divide what its axis has to."""
     good = np.ones(np.broadcast_shapes(*(x.shape for x in columns.values())), dtype=bool)
+
+    def lose(good: Any, holds: Any, reason: str) -> Any:
+        left = good & holds
+        lost[reason] += each * (int(np.count_nonzero(good)) - int(np.count_nonzero(left)))
+        return left
+
     for quantity in AXES[place].divides:
         factors = [columns[a.symbol] for a in AXES[: place + 1] if quantity in a.divides]
         # Below 2**52 a quotient of whole numbers is whole in float64 only where it is in truth.
         quotient = getattr(n, quantity) / prod(factors)
-        before = int(np.count_nonzero(good))
-        good &= quotient == np.floor(quotient)
-        lost[quantity] += each * (before - int(np.count_nonzero(good)))
+        good = lose(good, quotient == np.floor(quotient), quantity)
+    named = {axis.name: columns[axis.symbol] for axis in AXES[: place + 1]}
+    for reason, holds in AXES[place].joint:
+        good = lose(good, holds(n, named), reason)
     return good
 
 

@@ -91,6 +91,8 @@ class Task:
             self.cards, self.seq, self.batch, node, layers, kv_heads, kv_heads * shared, least,
             pieces=2 if "zigzag" in self.assumptions else 1,
             wide="wide_grid" in self.assumptions,
+            uneven="uneven_stages" in self.assumptions,
+            sharded="sharded_states" in self.assumptions,
             held=self.fixed.get(v.dp),
         )  # fmt: skip
 
@@ -171,7 +173,8 @@ def check_parameters(model: Model, asked: Task) -> None:
 @lru_cache(maxsize=32)
 def _symbols(model: StepModel) -> frozenset[sp.Symbol]:
     """The symbols that a model and its budget need values for, degrees among them."""
-    terms = (*model.definitions, *model.parts, *model.memory)
+    kinds = (term for terms in model.memory.values() for term in terms)
+    terms = (*model.definitions, *model.parts, *kinds)
     every = model.utilisation.free_symbols.union(*(term.expr.free_symbols for term in terms))
     return frozenset({v.mu, v.M_hbm, *every} - {v.find(term.name) for term in model.definitions})
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
-from derive.cost.memory import memory, recomputed_layers
+from derive.cost.memory import STATES, definitions, memory, recomputed_layers
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
@@ -89,16 +89,7 @@ def recomputation(assumptions: Assumptions | str = DEFAULT) -> ProvedSteps:
 
 def stages(assumptions: Assumptions) -> dict[str, sp.Expr]:
     """The bytes that each stage holds with L_r of its layers recomputed, one or more of them."""
-    total = _memory_held(assumptions, sp.S.One)
-    larger = sorted(total.atoms(sp.Max), key=str)
-    if not larger:
-        return {FIRST: total}
-    (fullest,) = larger
-    # The fullest chip fits where both do: the memory rises one for one with the larger.
-    if total.coeff(fullest) != 1 or len(fullest.args) != 2:
-        raise ProofError(f"memory: expected the larger of two stages, found {tex.text(total)}")
-    first, last = sorted(fullest.args, key=lambda size: not size.has(v.n_fly))
-    return {FIRST: total.xreplace({fullest: first}), LAST: total.xreplace({fullest: last})}
+    return _memory_held(assumptions, sp.S.One)
 
 
 def _prove_closed_form(assumptions: Assumptions, claim: sp.Rel, where: str) -> None:
@@ -112,9 +103,10 @@ def _prove_closed_form(assumptions: Assumptions, claim: sp.Rel, where: str) -> N
     # Without any layer recomputed the working set is not held: where the bounds without it ask for
     # none, 0 fits and is the least. Else one layer or more is, and the bounds are those with it,
     # which are no less; so their largest ceiling is at least 1.
-    extra = _memory_held(assumptions, sp.S.One) - _memory_held(assumptions, sp.S.Zero)
-    _check_positive(extra, where)
-    without = [_least_layers(size - extra)[1] for size in stages(assumptions).values()]
+    none = _memory_held(assumptions, sp.S.Zero)
+    for name, size in stages(assumptions).items():
+        _check_positive(size - none[name], where)
+    without = [_least_layers(size)[1] for size in none.values()]
     inners = {arg for least in closed.atoms(sp.Min) for arg in least.args if arg.has(sp.Max)}
     if len(inners) != 1:
         raise ProofError(f"{where}: {tex.text(closed)} does not tell whether any is recomputed")
@@ -143,11 +135,20 @@ def _least_layers(size: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return frees, over / frees
 
 
-def _memory_held(assumptions: Assumptions, any_recomputed: sp.Expr) -> sp.Expr:
-    """The memory of the fullest chip, with min(1, L_r) as given."""
-    total = sp.Add(*(term.expr for term in memory(assumptions)))
-    least = {one: any_recomputed for one in total.atoms(sp.Min) if one.has(v.L_r)}
-    return total.xreplace(least)
+def _memory_held(assumptions: Assumptions, any_recomputed: sp.Expr) -> dict[str, sp.Expr]:
+    """The memory of a chip of each stage, with min(1, L_r) as given, of no more recomputed layers
+    than any stage has. The states of stages that are alike go by their own symbol."""
+    named = {term.name: term.expr for term in definitions(assumptions)}
+    every = {}
+    for name, terms in memory(assumptions).items():
+        sizes = {term.name: term.expr for term in terms}
+        total = sp.Add(*sizes.values())
+        states = sp.Add(*(sizes[kind] for kind in STATES))
+        if states == named.get(v.M_states.name):
+            total += v.M_states - states
+        least = {one for one in total.atoms(sp.Min) if v.L_r in one.args}
+        every[name] = total.xreplace({m: any_recomputed if 1 in m.args else v.L_r for m in least})
+    return every
 
 
 def _expect(claimed: sp.Expr, wanted: sp.Expr, where: str, kind: bool) -> None:

@@ -39,10 +39,12 @@ SOURCE_OF_NOTEBOOK = "NB"
 COUNTED = ("mesh", "axis")  # the roles of what is a number of devices
 WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
 COUNTS = (*WHOLE, v.b_seq, v.B_seq)  # of a step
-SHARES = (v.eta, v.mu, v.x_pp, v.x_dp)
+REACHED = (v.eta, v.eta_A, v.eta_hbm, v.eta_node, v.eta_dcn)  # shares of what a chip has
+SHARES = (*REACHED, v.mu, v.x_pp, v.x_dp, v.x_tp, v.x_win, v.x_hid)
 # What a caller may set beside the degrees: not what the options state, nor what follows.
 SETTABLE = (
     *WHOLE, *SHARES, v.P, v.C, v.M_hbm, v.W_node, v.W_dcn, v.M_axes, v.A_kept, v.e, v.e_g, v.e_32,
+    v.W_hbm, v.k_0, v.s_0, v.x_el, v.s_opt, v.s_V, v.t_lay, v.t_fix, v.L_g,
 )  # fmt: skip
 # What is 1 where nothing says otherwise, and shown as assumed.
 ONES: Mapping[sp.Symbol, Quantity] = {

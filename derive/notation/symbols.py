@@ -283,3 +283,13 @@ n_near = _model("n_near", way, "chips of a data group in one node", r"n_{\text{n
 epsilon = _constant("epsilon", one, "tolerated share", r"\varepsilon")
 ep = _mesh("ep", way, "degree of expert parallelism of a plan", r"e_p")
 virtual = _mesh("virtual", way, "virtual pipeline stages of a rank in a plan", r"v_p")
+
+# --- the schedule of a pipeline
+i_p = _model("i_p", one, "number of a pipeline stage, the first one being 0", "i")
+t_F = _time("t_F", second, "forward pass of a micro-batch on an inner stage", "t_F")
+t_B = _time("t_B", second, "backward pass of a micro-batch on an inner stage, for inputs", "t_B")
+t_W = _time("t_W", second, "backward pass of a micro-batch on an inner stage, for weights", "t_W")
+t_Wz = _time(
+    "t_Wz", second, "backward pass of a micro-batch on the last stage, for weights", r"t_{W,z}"
+)
+zeta = _model("zeta", one, "share of an inner piece's layers that the first lacks", r"\zeta")

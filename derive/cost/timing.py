@@ -137,8 +137,8 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
     return (
         define(v.t_A, attention("forward", share), shaped),
         define(v.t_dA, attention("backward", 1 - share), shaped),
-        define(v.t_F, time("forward", share), rests_on),
-        define(v.t_B, time("backward", 1 - share), rests_on),
+        define(v.t_f, time("forward", share), rests_on),
+        define(v.t_b, time("backward", 1 - share), rests_on),
         define(v.t_V, head, rests_on),
     )
 
@@ -147,11 +147,11 @@ def layer_times(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
     """The times of a layer's passes, of the attention in them, and of the head: each the symbol
     that `work` defines, or its FLOP at one share of the peak."""
     if _passes(assumptions):
-        return {symbol: symbol for symbol in (v.t_A, v.t_dA, v.t_F, v.t_B, v.t_V)}
+        return {symbol: symbol for symbol in (v.t_A, v.t_dA, v.t_f, v.t_b, v.t_V)}
     share = stage.forward_share()
     return {
         v.t_A: v.f_A * share * v.t_1, v.t_dA: v.f_A * (1 - share) * v.t_1,
-        v.t_F: v.f_L * share * v.t_1, v.t_B: v.f_L * (1 - share) * v.t_1, v.t_V: v.f_V * v.t_1,
+        v.t_f: v.f_L * share * v.t_1, v.t_b: v.f_L * (1 - share) * v.t_1, v.t_V: v.f_V * v.t_1,
     }  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     both, forward = (layer.forward, layer.backward), (layer.forward,)
     again = v.L_r if "recompute_collectives" in assumptions else sp.S.Zero
     times = layer_times(assumptions)
-    each = times[v.t_F] + times[v.t_B]
+    each = times[v.t_f] + times[v.t_b]
 
     def layers(each: sp.Expr, once_more: sp.Expr) -> sp.Expr:
         """All layers of a stage, and the recomputed ones once more."""
@@ -185,7 +185,7 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     attention = stage.factored(v.L_p * (times[v.t_A] + times[v.t_dA]) + again * times[v.t_A])
     return (
         define(v.t_avg, stage.factored((v.L * each + times[v.t_V]) / v.pp)),
-        define(v.t_redo, v.L_r * times[v.t_F]),
+        define(v.t_redo, v.L_r * times[v.t_f]),
         *(
             define(v.t_over, sp.Max(times[v.t_V], fewer, evaluate=False) - fewer, (name,))
             for name in uneven
@@ -302,8 +302,8 @@ def traffic(assumptions: Assumptions) -> tuple[Term, ...]:
     times = layer_times(assumptions)
     half = v.t_tp / (2 * v.L_p)
     gather, scatter = (GATHERED * v.t_gather, SCATTERED * v.t_scatter)
-    forward = _exposed(gather / v.L_p, times[v.t_F] + half, assumptions)
-    backward = times[v.t_B] + v.t_redo / v.L_p + half
+    forward = _exposed(gather / v.L_p, times[v.t_f] + half, assumptions)
+    backward = times[v.t_b] + v.t_redo / v.L_p + half
     both = _exposed((gather + scatter) / v.L_p, backward, assumptions)
     return (define(v.t_z, v.L_p * (forward + both), rests_on),)
 
@@ -361,8 +361,8 @@ def _data_traffic(assumptions: Assumptions) -> Term:
             kind = sp.Min(1, v.zero, evaluate=False)
             scatter *= 1 - SCATTERED
             gather *= (1 - GATHERED) * (v.e_g / v.e * (1 - kind) + kind)
-        exposed = _exposed(scatter, v.L_p * times[v.t_B] + v.t_redo, assumptions)
-        exposed += _exposed(gather, v.L_p * times[v.t_F], assumptions)
+        exposed = _exposed(scatter, v.L_p * times[v.t_b] + v.t_redo, assumptions)
+        exposed += _exposed(gather, v.L_p * times[v.t_f], assumptions)
     if "sharded_states" in assumptions:
         exposed += v.n_mb * v.t_z
     rests_on = assumptions.on("gradient_window", "sharded_states", "contention")

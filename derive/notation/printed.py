@@ -28,7 +28,7 @@ from derive.notation.digits import (
     rounded,
 )
 from derive.notation.errors import DeriveError, UnitError, quoted, whole_number
-from derive.notation.units import WHOLE_UNITS, Unit, byte, one, parameter, second
+from derive.notation.units import WHOLE_UNITS, Unit, byte, one, parameter, plural, second
 
 MINUS = "\u2212"
 NO_BREAK = "\u00a0"
@@ -172,7 +172,7 @@ def time(value: Exact) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A count with its noun: "1 node", "8 nodes"."""
-    return f"{count} {noun}{'s'[: count != 1]}"
+    return f"{count} {noun if count == 1 else plural(noun)}"
 
 
 def as_text(lines: Iterable[str]) -> str:

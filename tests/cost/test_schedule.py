@@ -1,0 +1,152 @@
+"""The bubble and the micro-batches in flight of each schedule are those of a simulated pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from random import Random
+
+import pytest
+import sympy as sp
+from schedule_simulator import Order, Run, one_f_one_b, simulate, zero_bubble
+
+from derive.cost import schedule
+from derive.cost.schedule import SCHEDULES, by_stage, layer_split, why_not
+from derive.notation import symbols as v
+from derive.notation.errors import DeriveError
+
+ORDERS: dict[str, Order] = {
+    "1f1b": one_f_one_b, "interleaved": one_f_one_b, "zero-bubble": zero_bubble,
+}  # fmt: skip
+Times = dict[str, list[Fraction]]
+
+
+def run(name: str, p: int, m: int, n: int, time: Times, hop: Fraction = Fraction(0)) -> Run:
+    if name != "zero-bubble" and "W" in time:
+        both = [b + w for b, w in zip(time["B"], time["W"], strict=True)]
+        time = {"F": time["F"], "B": both}
+    return simulate(ORDERS[name], p, m, n, time, hop)
+
+
+def shapes(name: str) -> Iterator[tuple[int, int, int]]:
+    """Stages, micro-batches and pieces of a stage with which a schedule can run."""
+    for p, m, n in product(range(1, 8), range(1, 15), range(1, 5)):
+        if why_not(name, p, n, m) is None:
+            yield p, m, n
+
+
+def value(expr: sp.Expr, **numbers: Fraction | int) -> Fraction:
+    known = {v.find(name): sp.Rational(number) for name, number in numbers.items()}
+    number = expr.xreplace(known).doit()
+    assert number.is_Rational, f"{number} has no value"
+    return Fraction(int(number.p), int(number.q))
+
+
+def slowest(time: Times, p: int) -> Fraction:
+    """Seconds of a micro-batch on the slowest rank."""
+    return max(
+        sum((sum(t[rank::p], Fraction(0)) for t in time.values()), Fraction(0)) for rank in range(p)
+    )
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_stages_of_three_kinds(name: str) -> None:
+    """A first piece with fewer layers and a last one with the head: the step is exact."""
+    pick = Random(name)
+    for p, m, n in shapes(name):
+        inner = {kind: Fraction(pick.randint(1, 9)) for kind in "FBW"}
+        inner["W"] = min(inner.values())
+        short = Fraction(pick.randint(0, 4), 4) if p > 1 else Fraction(0)
+        more = {kind: Fraction(pick.randint(0, 9)) for kind in "FBW"}
+        more["W"] = min(more.values())
+        time = {kind: [t] * (p * n) for kind, t in inner.items()}
+        for kind in time:
+            time[kind][0] *= 1 - short
+            time[kind][-1] += more[kind]
+        bubble = value(
+            SCHEDULES[name].bubble, pp=p, n_mb=m, virtual=n, zeta=short,
+            t_F=inner["F"] * n, t_B=inner["B"] * n, t_W=inner["W"] * n, t_Wz=time["W"][-1],
+        )  # fmt: skip
+        assert run(name, p, m, n, time).seconds == m * slowest(time, p) + bubble
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_micro_batches_in_flight(name: str) -> None:
+    pick = Random(name)
+    for p, m, n in shapes(name):
+        time = {kind: [Fraction(pick.randint(1, 9)) for _ in range(p * n)] for kind in "FBW"}
+        seen = run(name, p, m, n, time)
+        held = [value(SCHEDULES[name].in_flight(i), pp=p, n_mb=m, virtual=n) for i in range(p)]
+        assert held == [Fraction(chunks, n) for chunks in seen.kept]
+
+
+def test_the_first_stage_of_an_interleaved_pipeline_holds_most() -> None:
+    """p (1 + (p - 1)/(p v)) micro-batches [Megatron-LM], where there are as many."""
+    for p, n in product(range(1, 9), range(2, 6)):
+        held = value(SCHEDULES["interleaved"].in_flight(0), pp=p, n_mb=8 * p, virtual=n)
+        assert held == p * (1 + Fraction(p - 1, p * n))
+
+
+def lists(pick: Random, p: int) -> list[Fraction]:
+    return [Fraction(pick.randint(1, 9), pick.randint(1, 3)) for _ in range(p)]
+
+
+def with_slowest_last(time: Sequence[Fraction]) -> list[Fraction]:
+    """In the same order but for the slowest, which changes places with the last."""
+    ordered, place = list(time), time.index(max(time))
+    ordered[place], ordered[-1] = ordered[-1], ordered[place]
+    return ordered
+
+
+def test_any_stages_of_which_the_last_is_the_slowest() -> None:
+    """1F1B, where the last stage is the slowest in each pass, and in proportion or not."""
+    pick = Random(1)
+    for p, m, _ in list(shapes("1f1b")) * 3:
+        time = {kind: with_slowest_last(lists(pick, p)) for kind in "FB"}
+        stages = [sp.Rational(f + b) for f, b in zip(time["F"], time["B"], strict=True)]
+        seconds = run("1f1b", p, m, 1, time).seconds
+        assert seconds == m * stages[-1] + schedule.filling(stages)
+
+
+def test_interleaved_stages_none_of_which_is_slower_than_the_next() -> None:
+    pick = Random(2)
+    for p, m, n in list(shapes("interleaved")) * 2:
+        time = {kind: sorted(lists(pick, p)) * n for kind in "FB"}
+        stages = [sp.Rational(f + b) for f, b in zip(time["F"], time["B"], strict=True)][:p]
+        seconds = run("interleaved", p, m, n, time).seconds
+        assert seconds == m * n * stages[-1] + schedule.filling(stages)
+
+
+def test_any_stages_with_weights_apart() -> None:
+    """ZB-H1, where the last stage is the slowest in each pass and no weights take longest."""
+    pick = Random(3)
+    for p, m, _ in list(shapes("zero-bubble")) * 3:
+        time = {kind: with_slowest_last(lists(pick, p)) for kind in "FBW"}
+        time["W"] = [min(passes) for passes in zip(*time.values(), strict=True)]
+        bubble = schedule.zero_bubble(*([sp.Rational(t) for t in time[kind]] for kind in "FBW"))
+        seconds = run("zero-bubble", p, m, 1, time).seconds
+        assert seconds == m * slowest(time, p) + value(bubble, n_mb=m)
+
+
+def test_layers_are_split() -> None:
+    assert set(layer_split(80, 16)) == {5}
+    assert layer_split(126, 128) == (0, *[1] * 126, 0)
+    assert by_stage(layer_split(126, 128), 16) == (7, *[8] * 14, 7)
+    assert layer_split(61, 16) == (2, *[4] * 14, 3)
+    for layers, pieces in product(range(1, 40), range(1, 12)):
+        if layers >= pieces:
+            split = layer_split(layers, pieces)
+            assert sum(split) == layers and len(split) == pieces
+            assert max(split) - min(split) <= 2
+    assert layer_split(30, 4, first=6, last=6) == (6, 9, 9, 6)
+    assert layer_split(30, 4, last=3) == (9, 9, 9, 3)
+    with pytest.raises(DeriveError, match="3 layers do not split over 8 pieces"):
+        layer_split(3, 8)
+
+
+def test_why_a_schedule_cannot_run() -> None:
+    assert why_not("interleaved", 6, 2, 3) == "3 micro-batches on 6 interleaved stages"
+    assert why_not("interleaved", 6, 1, 3) is None
+    assert why_not("interleaved", 6, 2, 12) is None
+    assert "2 virtual stages a rank" in str(why_not("1f1b", 6, 2, 12))

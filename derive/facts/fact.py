@@ -177,6 +177,7 @@ def _by_name(*keys: FactKey) -> Mapping[str, FactKey]:
 
 CHIP_FACTS = _by_name(
     _rate("bf16", "bfloat16 matrices"),
+    _rate("fp16", "16-bit floating-point matrices of IEEE 754"),
     _rate("fp8", "8-bit floating-point matrices"),
     _rate("int8", "8-bit integer matrices"),
     _rate("fp4", "4-bit floating-point matrices"),
@@ -204,6 +205,10 @@ CHIP_FACTS = _by_name(
         "bandwidth of a chip into the switches of its scale-up domain",
         v.W_node,
     ),
+    _bandwidth(
+        "scaleup_link", "one-way per link", "bandwidth of one of these links in one direction"
+    ),
+    _count("scaleup_links", one, "links of a chip into its scale-up domain"),
     _count("torus_axes", units.axis, "axes of the torus", v.M_axes),
     _count("links_per_chip", one, "torus links of a chip"),
     _count("pod_chips", chip, "chips of a pod", v.N_pod),

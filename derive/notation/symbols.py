@@ -334,3 +334,16 @@ t_Wz = _time(
     "t_Wz", second, "backward pass of a micro-batch on the last stage, for weights", r"t_{W,z}"
 )
 zeta = _model("zeta", one, "share of an inner piece's layers that the first lacks", r"\zeta")
+# --- experts of a model
+n_k = _model("n_k", units.label("expert"), "experts that a token goes to", "n_k")
+n_S = _model("n_S", units.label("expert"), "shared experts, which every token goes to", "n_S")
+F_E = _dimension("F_E", one, "feed-forward width of an expert", "F_E")
+L_E = _model("L_E", units.layer, "layers with experts", "L_E")
+P_act = _model("P_act", units.parameter, "parameters that take part in a token", r"P_{\text{act}}")
+
+# --- attention through a latent (MLA)
+r_q = _dimension("r_q", one, "width of the latent of the queries", "r_q")
+r_kv = _dimension("r_kv", one, "width of the latent of keys and values", r"r_{\text{kv}}")
+H_N = _dimension("H_N", one, "width of a head of queries and keys without position", "H_N")
+H_R = _dimension("H_R", one, "width of a head of queries and keys with rotary position", "H_R")
+H_V = _dimension("H_V", one, "width of a head of values", "H_V")

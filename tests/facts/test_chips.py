@@ -110,15 +110,18 @@ def test_a_quantity_carries_its_origin():
 
 @pytest.mark.parametrize("name", facts.chips())
 def test_bindings_fit_their_symbols_and_leave_the_pod_free(name):
-    bindings = facts.chip(name).bindings()
+    chip = facts.chip(name)
+    bindings = chip.bindings(chip.precisions[0])
     for symbol, value in bindings.items():
         check_label(symbol, value)
         assert value.name == symbol.name
     scale_up = {W, M_axes} if name.startswith("tpu") else {W_node, n_node}
+    scale_up -= {W, M_axes} if name == "tpu8i" else set()  # no torus
+    known = {C, M_hbm} | scale_up | ({W_hbm} if name != "h100-500w" else set())
     more = {W_dcn, n_host} | ({N_pod} if name.startswith("tpu") else set())
-    assert {C, W_hbm, M_hbm} | scale_up <= set(bindings) <= {C, W_hbm, M_hbm} | scale_up | more
+    assert known <= set(bindings) <= known | more
     assert N not in bindings
-    assert (W_dcn in bindings) == (name != "tpu-v4")
+    assert (W_dcn in bindings) == (name not in ("tpu-v3", "tpu-v4", "tpu8i"))
 
 
 def test_precision_binds_its_own_rate():

@@ -182,7 +182,7 @@ def shipped() -> Catalogue:
     """The catalogue of the shipped files."""
     catalogue = Catalogue()
     for name in SHIPPED:
-        catalogue = _extended(catalogue, _parsed(_read(DATA / name, name), name), name)
+        catalogue = _extended(catalogue, _parsed(contents(DATA / name, name), name), name)
     return _consistent(catalogue, "chips.toml")
 
 
@@ -197,7 +197,7 @@ def load_file(path: str | PathLike[str], onto: Catalogue | None = None) -> Catal
     if not isinstance(path, (str, PathLike)):
         raise DeriveError(f"expected the path of a facts file, found {other(path)}")
     shown = str(path) if str(path).isprintable() and len(str(path)) < 200 else quoted(path)
-    data = _parsed(_read(Path(path), shown), shown)
+    data = _parsed(contents(Path(path), shown), shown)
     return _consistent(_extended(with_files(onto, ()), data, shown), shown)
 
 
@@ -220,21 +220,23 @@ def with_files(
     return known
 
 
-def _read(path: Path, shown: str) -> str:
+def contents(path: Path, shown: str, kind: str = "TOML", most: int = LARGEST) -> str:
+    """The text of a file of some kind, at most so many bytes; raises FactError, naming it as it is
+    `shown`, for one that cannot be read."""
     try:
         if not path.is_file():
-            raise FactError(f"{shown}: expected a TOML file, found {_instead(path)}")
+            raise FactError(f"{shown}: expected a {kind} file, found {_instead(path)}")
         with path.open("rb") as opened:
-            raw = opened.read(LARGEST + 1)
+            raw = opened.read(most + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise FactError(f"{shown}: expected a file that can be read, found: {reason}") from None
-    if len(raw) > LARGEST:
-        raise FactError(f"{shown}: expected at most {LARGEST} bytes, found more")
+    if len(raw) > most:
+        raise FactError(f"{shown}: expected at most {most} bytes, found more")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        told = f"expected TOML text in UTF-8, found another byte at {error.start}"
+        told = f"expected {kind} text in UTF-8, found another byte at {error.start}"
         raise FactError(f"{shown}: {told}") from None
 
 

@@ -17,7 +17,7 @@ TOP = 10**30
 BOTTOM = Decimal("1e-30")
 LONGEST = 400
 NAME = re.compile(r"[a-z0-9]+(?:[-.][a-z0-9]+)*")
-SOURCE_KEY = re.compile(r"[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
+SOURCE_KEY = re.compile(r"[A-Za-z0-9]+(?:[-._][A-Za-z0-9]+)*")
 
 
 @dataclass(frozen=True)

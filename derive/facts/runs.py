@@ -1,0 +1,411 @@
+"""Published training runs: configuration and measured values as printed, a row each.
+
+The shipped rows stand in data/runs.csv, whose columns are the fields of `Run`. A file of a user's
+has the same columns (CSV), or an object a line with the keys of `KEYS` (JSONL). Every row of a file
+is either taken or an error; which of them a study leaves out, and why, `left_out` says.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from math import prod
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from derive.facts import checks
+from derive.facts.catalogue import DATA, contents, shipped
+from derive.facts.checks import Place
+from derive.notation.errors import FactError, meant, quoted
+
+LARGEST = 2**24  # bytes of a file
+TOLERANCE = 0.02  # between the step time and the tokens per second of one row
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run; None where the source does not say.
+
+    `batch` is in sequences a step, `seq` in tokens, `node` in chips; `dp` counts the ranks of
+    experts and of FSDP, so that tp*cp*pp*dp = cards. `shared_ffn` is the width of all shared
+    experts. `fsdp` is full (weights freed after use), grad (kept) or hybrid:N (shards over N
+    chips); `recompute` none, selective (the attention core), full or partial:NAME; `precision`
+    bf16, fp16, fp8, int8 or mixed (16 bits, not named). `storage` is what is said of bytes kept or
+    sent: weights-fp32, weights-bf16, grads-fp32, or pure or default, llm-foundry's modes.
+
+    Measured: `step_seconds`; `tokens_per_second` and `tflops` (1e12 FLOP/s) of one chip; `mfu`, a
+    share of `peak_tflops`; `layer_seconds`, both passes of one layer alone; bytes of the fullest
+    chip as its allocator counts them (allocated, reserved) or the device. `tflops` and `mfu` count
+    what is recomputed where `counts_recompute`, half of the scores where `causal_halved`.
+    `missing` names what the source does not print, `doubts` what it contradicts itself in (degrees,
+    tokens). `tier` A to C is how complete a row is, `core` whether it is checked twice.
+    """
+
+    id: str
+    source: str
+    place: str
+    tier: str
+    core: bool
+    model: str
+    params: float | None
+    layers: int | None
+    hidden: int | None
+    heads: int | None
+    kv_heads: int | None
+    head_dim: int | None
+    ffn: int | None
+    gated: bool | None
+    vocab: int | None
+    attention: str | None
+    experts: int | None
+    topk: int | None
+    expert_ffn: int | None
+    shared_ffn: int | None
+    dense_layers: int | None
+    seq: int | None
+    batch: int | None
+    micro_batch: int | None
+    chip: str
+    cards: int | None
+    node: int | None
+    tp: int | None
+    cp: int | None
+    pp: int | None
+    virtual: int | None
+    dp: int | None
+    ep: int | None
+    etp: int | None
+    fsdp: str | None
+    zero: int | None
+    sequence_parallel: bool | None
+    recompute: str | None
+    precision: str | None
+    storage: str | None
+    kernel: str | None
+    framework: str | None
+    step_seconds: float | None
+    tokens_per_second: float | None
+    tflops: float | None
+    mfu: float | None
+    peak_tflops: float | None
+    counts_recompute: bool | None
+    causal_halved: bool | None
+    layer_seconds: float | None
+    allocated_bytes: float | None
+    reserved_bytes: float | None
+    device_bytes: float | None
+    oom: bool | None
+    missing: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def chip_tokens(self) -> float | None:
+        """The tokens of a step over the chips."""
+        return (
+            self.seq * self.batch / self.cards if self.seq and self.batch and self.cards else None
+        )
+
+    @property
+    def seconds(self) -> float | None:
+        """The measured time of a step: as printed, else from tokens per second, else from TFLOP/s,
+        else from MFU, each by the row's own definition; None where nothing gives it."""
+        if self.step_seconds or not self.chip_tokens:
+            return self.step_seconds
+        if self.tokens_per_second:
+            return self.chip_tokens / self.tokens_per_second
+        rate = self.tflops or (self.mfu or 0) * (self.peak_tflops or 0)
+        flops = token_flops(self)
+        return self.chip_tokens * flops / (rate * 1e12) if rate and flops else None
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """The measured bytes of the fullest chip: allocated, else reserved, else of the device."""
+        return self.allocated_bytes or self.reserved_bytes or self.device_bytes
+
+
+def token_flops(run: Run) -> float | None:
+    """The FLOPs of a token as the row's TFLOP/s and MFU count them; None without the shapes.
+
+    Narayanan et al. 2021, equation 3, with grouped heads, gates and experts: 6 a parameter of a
+    product and 12 s for the width of the heads, halved where causal scores are; the layers, when
+    recomputed, once more (8 for 6). Where a source does not say how it counts, scores are whole and
+    nothing is recomputed, as in most.
+    """
+    shapes = (run.layers, run.hidden, run.heads, run.ffn, run.vocab, run.seq)
+    if None in shapes or (run.experts and not run.topk):
+        return None
+    layers, hidden, heads, ffn, vocab, seq = (x or 0 for x in shapes)
+    width = heads * (run.head_dim or hidden // heads)
+    sparse = layers - (run.dense_layers or 0) if run.experts else 0
+    active = (run.topk or 0) * (run.expert_ffn or 0) + (run.shared_ffn or 0)
+    weights = layers * 2 * hidden * width * (1 + (run.kv_heads or heads) / heads)
+    weights += (3 if run.gated else 2) * hidden * (ffn * (layers - sparse) + active * sparse)
+    scores = 12 * layers * width * seq / (2 if run.causal_halved else 1)
+    again = 4 / 3 if run.counts_recompute else 1
+    return (6 * weights + scores) * again + 6 * vocab * hidden
+
+
+# --- what a study leaves out
+
+SHAPE = ("layers", "hidden", "heads", "ffn", "seq", "batch", "cards", "tp", "pp", "dp")
+NEEDED = (*SHAPE, "micro_batch", "recompute", "vocab", "precision")
+LEFT_OUT: Mapping[str, str] = MappingProxyType({
+    "contradiction": "the source contradicts itself",
+    "out_of_memory": "ran out of memory, so there is no time",
+    "layer": "a layer alone, not a step",
+    **{name: f"{name.replace('_', '-')} not stated" for name in (*NEEDED, "virtual")},
+    "time": "no time, rate or utilisation that gives the time of a step",
+    "head_dim": "the width of a head is no multiple of 8",
+    "noisy": "the time of a second step alone: for ranking only",
+    "partial": "a part of the layer is recomputed that is not stated",
+})  # fmt: skip
+
+
+def left_out(run: Run) -> str | None:
+    """Why a run is not scored, by rules that can be stated beforehand: a key of LEFT_OUT, or
+    None."""
+    holds = {
+        "contradiction": run.doubts,
+        "out_of_memory": run.oom,
+        "layer": run.layer_seconds,
+        **{name: getattr(run, name) is None for name in NEEDED},
+        "virtual": run.virtual is None and run.pp != 1,
+        "time": run.seconds is None,
+        "head_dim": (run.head_dim or 0) % 8,
+        "noisy": run.source == "bloom" and not run.core,
+        "partial": (run.recompute or "").startswith("partial"),
+    }
+    return next((reason for reason in LEFT_OUT if holds[reason]), None)
+
+
+STUDIED = (None, "layer", "vocab", "precision", "noisy", "partial")
+
+
+def studied(run: Run) -> bool:
+    """Whether a run is of the set to which step times are fitted: dense, in 16 bits, on GPUs, of
+    tier A or core, its configuration stated. It keeps layers alone, noisy rows and partial
+    recomputation, which `left_out` does not."""
+    dense = not run.experts and run.precision not in ("fp8", "int8")
+    graded = (run.tier == "A" or run.core) and not run.chip.startswith("tpu")
+    return dense and graded and left_out(run) in STUDIED and not (run.head_dim or 0) % 8
+
+
+# --- reading
+
+
+@lru_cache(maxsize=1)
+def runs() -> tuple[Run, ...]:
+    """The shipped runs, in the order of their ids."""
+    text = contents(DATA / "runs.csv", "runs.csv", "CSV", LARGEST)
+    return tuple(_checked(_of_csv(text, "runs.csv"), {}))
+
+
+def read_runs(path: str | PathLike[str]) -> tuple[Run, ...]:
+    """The runs of a file of a user's, JSONL where its name ends in .jsonl, else CSV; chips are
+    those of the catalogue and of the shipped runs.
+
+    Raises FactError, naming file, line and field, for the first row that is broken or contradicts
+    itself, and for a file that cannot be read or has no row.
+    """
+    shown = str(path) if str(path).isprintable() and len(str(path)) < 200 else quoted(path)
+    kind = "JSONL" if Path(path).suffix == ".jsonl" else "CSV"
+    text = contents(Path(path), shown, kind, LARGEST)
+    chips = {name for one in shipped().chips.values() for name in (one.name, *one.aliases)}
+    chips |= {run.chip for run in runs()}
+    if kind == "CSV":
+        taken = tuple(_checked(_of_csv(text, shown), {}, chips))
+    else:
+        taken = tuple(_checked(_of_jsonl(text, shown), KEYS, chips))
+    if not taken:
+        raise FactError(f"{shown}: expected a run, found none")
+    return taken
+
+
+KINDS: Mapping[str, str] = MappingProxyType({one.name: str(one.type) for one in fields(Run)})
+_MAY_BE_ZERO = ("zero", "shared_ffn", "dense_layers")
+_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "recompute": ("none", "selective", "full"), "fsdp": ("full", "grad"),
+    "precision": ("bf16", "fp16", "fp8", "int8", "mixed"), "tier": ("A", "B", "C"),
+})  # fmt: skip
+
+
+def _checked(
+    rows: Iterable[tuple[Place, Row]], names: Mapping[str, str], chips: Iterable[str] = ()
+) -> Iterator[Run]:
+    """The rows as runs; errors call fields by their `names` in the file."""
+    seen = set()
+    for place, row in rows:
+        called = {name: names.get(name, name) for name in KINDS}
+        run = Run(**{n: _typed(row[n], kind, place, called[n], n) for n, kind in KINDS.items()})
+        if run.id in seen:
+            raise place.fault(called["id"], "a new one", f"{quoted(run.id)} again")
+        seen.add(run.id)
+        if chips and run.chip not in chips:
+            told = f"{quoted(run.chip)}; {meant(run.chip, chips, 'derive facts lists them')}"
+            raise place.fault(called["chip"], "a chip of the catalogue", told)
+        for field, expected, instead in _faults(run):
+            raise place.fault(called[field], expected, str(instead))
+        yield run
+
+
+def _typed(value: Any, kind: str, place: Place, called: str, name: str) -> Any:
+    """A value of a file as the type that its field declares; raises FactError."""
+    kind, _, optional = kind.partition(" | ")
+    if kind.startswith("tuple"):
+        return tuple((value or "").split())
+    if value in (None, "") and optional:
+        return None
+    if kind == "str":
+        return checks.text(value, place, called)
+    if kind == "bool":
+        return checks.flag({"true": True, "false": False}.get(str(value), value), place, called)
+    try:
+        number = Decimal(value) if isinstance(value, str) else value
+    except InvalidOperation:
+        number = value
+    if kind == "int":
+        nothing = name in _MAY_BE_ZERO and number == 0
+        return 0 if nothing else checks.count(number, place, called)
+    return float(checks.number(number, place, called))
+
+
+def _faults(run: Run) -> Iterator[tuple[str, str, object]]:
+    """What a row lacks, and what in it cannot be true together: field, expected, found."""
+    for name in (*NEEDED, *run.missing):
+        if name in KINDS and getattr(run, name) is None and name not in run.missing:
+            yield name, "a value, or the field named in missing", "none"
+        if name not in KINDS:
+            yield "missing", f"names of fields {meant(name, KINDS)}".strip(), quoted(name)
+    for name, known in _NAMES.items():
+        code = getattr(run, name)
+        if code and code not in known and not re.match("(partial|hybrid):", code):
+            yield name, checks.one_of(known), quoted(code)
+    times = (run.step_seconds, run.tokens_per_second, run.tflops, run.layer_seconds, run.oom)
+    if not any(times) and not (run.mfu and run.peak_tflops):
+        yield "step_seconds", "a time, tokens per second, TFLOP/s, or MFU and its peak", "none"
+    if run.mfu and run.mfu > 1:
+        yield "mfu", "a share of the peak, at most 1", run.mfu
+    degrees = [run.tp, run.cp, run.pp, run.dp]
+    cards = prod(x or 1 for x in degrees)
+    if "degrees" not in run.doubts and None not in degrees:
+        if run.cards and cards != run.cards:
+            yield "cards", f"tp*cp*pp*dp = {cards}", run.cards
+        if cards % (run.ep or 1):
+            yield "ep", f"a divisor of {cards} cards", run.ep
+    rows = (run.micro_batch or 1) * (run.dp or 1)
+    if run.batch and run.batch % rows and "degrees" not in run.doubts:
+        yield "batch", f"a multiple of micro-batch times dp, {rows}", run.batch
+    if run.heads and run.kv_heads and run.heads % run.kv_heads:
+        yield "kv_heads", f"a divisor of {run.heads} heads", run.kv_heads
+    if run.experts and run.topk and run.topk > run.experts:
+        yield "topk", f"at most the {run.experts} experts", run.topk
+    if run.step_seconds and run.tokens_per_second and run.chip_tokens:
+        rate = run.chip_tokens / run.step_seconds
+        if abs(run.tokens_per_second / rate - 1) > TOLERANCE and "tokens" not in run.doubts:
+            told = f"about {rate:.6g}, as the step time gives"
+            yield "tokens_per_second", told, f"{run.tokens_per_second:.6g}"
+
+
+def _of_csv(text: str, file: str) -> Iterator[tuple[Place, Row]]:
+    """The rows of a CSV text whose header names fields of `Run`; those left out are None."""
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    try:
+        header = next(reader, [])
+        checks.keys(header, Place(f"{file}:1"), (), KINDS)
+        for cells in reader:
+            place = Place(f"{file}:{reader.line_num}")
+            if len(cells) != len(header):
+                raise place.fault("row", f"{len(header)} cells, as the header", str(len(cells)))
+            yield place, dict.fromkeys(KINDS) | dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise FactError(f"{file}:{reader.line_num}: expected CSV, found: {error}") from None
+
+
+# Where JSONL has a field under another key, or inside an object.
+KEYS: Mapping[str, str] = MappingProxyType({
+    "source": "source_key", "place": "source_table", "gated": "ffn_gated", "seq": "seq_len",
+    "attention": "attention_type", "batch": "global_batch_seqs", "chip": "card", "cards": "n_cards",
+    "node": "cards_per_node", "virtual": "vpp", "zero": "zero_stage", "kernel": "attn_kernel",
+    "experts": "moe.experts", "topk": "moe.topk",
+    "expert_ffn": "moe.expert_ffn", "shared_ffn": "moe.shared_expert_ffn",
+    "dense_layers": "moe.dense_layers", "step_seconds": "measured.step_time_s",
+    "tokens_per_second": "measured.tokens_per_s_per_card", "tflops": "measured.tflops_per_card",
+    "mfu": "measured.mfu", "layer_seconds": "measured.layer_total_ms",
+    "allocated_bytes": "measured.memory_allocated_gib", "oom": "measured.oom",
+    "reserved_bytes": "measured.memory_reserved_gib",
+    "device_bytes": "measured.memory_gb_per_card", "peak_tflops": "flops_definition.peak_tflops",
+    "counts_recompute": "flops_definition.counts_recompute",
+    "causal_halved": "flops_definition.causal_halved",
+})  # fmt: skip
+_OBJECTS = ("moe", "measured", "flops_definition", "check")
+_UNUSED = ("source_title", "source_url", "secondary_transcription", "grad_accum", "card_mem_gb",
+           "peak_tflops_used", "interconnect", "notes", "scale", "date")  # fmt: skip
+_GIB = ("allocated_bytes", "reserved_bytes", "device_bytes")
+# The code of a text, by the first pattern that it begins with, in small letters.
+_CODES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
+    "recompute": (("none", "none"), (r"full\b|activation_checkpointing true", "full"),
+                  (r"selective(?: \(core attention\))?$", "selective"), (r"(\w+)", r"partial:\1")),
+    "precision": ((".*int8", "int8"), (".*(fp8|float8)", "fp8"), (".*(bf16|fp16|mixed)", r"\1")),
+    "fsdp": ((".*(shard_grad_op|not resharded)", "grad"),
+             (r".*fsdp[ =](\d+).* x dp[ =](?!1\b)", r"hybrid:\1"), ("", "full")),
+    "storage": ((".*mode (pure|default)", r"\1"), (".*weights fp32", "weights-fp32"),
+                (".*incl. weights", "weights-bf16"), (".*fp32 grad", "grads-fp32")),
+    "kernel": ((r"(\w+)", r"\1"),), "attention": ((r"(\w+)", r"\1"),),
+    "framework": ((".*(automodel)", r"\1"), ("([a-z0-9-]+)", r"\1")),
+    "chip": ((r"tpu[ -](\w+)", r"tpu-\1"), ("nvidia ampere", "a100-80gb"), (r"a100 ", "a100-40gb"),
+             (r"((?:a100|v100)-\d+gb|h100-96gb)", r"\1"), (r"(\w+)", r"\1")),
+})  # fmt: skip
+
+
+def _of_jsonl(text: str, file: str) -> Iterator[tuple[Place, Row]]:
+    """The rows of a JSONL text, texts brought to codes and values to the units of `Run`."""
+    keys = {name: KEYS.get(name, name) for name in KINDS}
+    ours = {key: name for name, key in keys.items()}
+    for number, line in enumerate(text.splitlines(), 1):
+        place = Place(f"{file}:{number}")
+        try:
+            given = checks.table(json.loads(line, parse_float=Decimal), place, "row")
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise place.fault("row", "a JSON object", str(error)[:100]) from None
+        checks.keys(given, place, ("id", "measured"), (*ours, *_OBJECTS, *_UNUSED))
+        objects = {x: checks.table(given.get(x) or {}, place, x) for x in _OBJECTS}
+        flat = {f"{x}.{key}": value for x, one in objects.items() for key, value in one.items()}
+        row: Row = {name: {**given, **flat}.get(key) for name, key in keys.items()}
+        row["storage"] = f"{row['precision']} {row['fsdp']}"
+        for name, patterns in _CODES.items():
+            if row[name] is not None:
+                said = checks.text(row[name], place, keys[name]).lower()
+                matches = ((re.match(pattern, said), code) for pattern, code in patterns)
+                row[name] = next((m.expand(code) for m, code in matches if m), None)
+        if "moe.shared_expert_ffn" not in flat:
+            row["shared_ffn"] = _times(flat.get("moe.shared_experts"), row["expert_ffn"])
+        if row["tokens_per_second"] is None:
+            total = flat.get("measured.tokens_per_s")
+            row["tokens_per_second"] = _times(total, Decimal(1), row["cards"])
+        row["layer_seconds"] = _times(row["layer_seconds"], Decimal("0.001"))
+        row["reserved_bytes"] = row["reserved_bytes"] or flat.get("measured.memory_gib_per_card")
+        row |= {name: _times(row[name], 2**30) for name in _GIB}
+        missing = checks.texts(row["missing"] or [], place, "missing")
+        row["missing"] = " ".join(ours.get(key, key) for key in missing)
+        printed = "check.ratio_tokens_from_step_time_vs_printed"
+        ratio = float(checks.number(flat.get(printed, 1), place, printed))
+        declared = {
+            "degrees": flat.get("check.tp_cp_pp_dp_product_matches_cards") is False,
+            "tokens": abs(1 / ratio - 1) > TOLERANCE,
+        }
+        row["doubts"] = " ".join(name for name, holds in declared.items() if holds)
+        yield place, row
+
+
+def _times(value: Any, factor: Any, over: Any = 1) -> Any:
+    """A number times another over a third; what is none, as it is."""
+    numbers = all(isinstance(x, (int, Decimal)) for x in (value, factor, over)) and over
+    return value * factor / over if numbers else value

@@ -283,3 +283,17 @@ n_near = _model("n_near", way, "chips of a data group in one node", r"n_{\text{n
 epsilon = _constant("epsilon", one, "tolerated share", r"\varepsilon")
 ep = _mesh("ep", way, "degree of expert parallelism of a plan", r"e_p")
 virtual = _mesh("virtual", way, "virtual pipeline stages of a rank in a plan", r"v_p")
+
+# --- experts of a model
+n_k = _model("n_k", units.label("expert"), "experts that a token goes to", "n_k")
+n_S = _model("n_S", units.label("expert"), "shared experts, which every token goes to", "n_S")
+F_E = _dimension("F_E", one, "feed-forward width of an expert", "F_E")
+L_E = _model("L_E", units.layer, "layers with experts", "L_E")
+P_act = _model("P_act", units.parameter, "parameters that take part in a token", r"P_{\text{act}}")
+
+# --- attention through a latent (MLA)
+r_q = _dimension("r_q", one, "width of the latent of the queries", "r_q")
+r_kv = _dimension("r_kv", one, "width of the latent of keys and values", r"r_{\text{kv}}")
+H_N = _dimension("H_N", one, "width of a head of queries and keys without position", "H_N")
+H_R = _dimension("H_R", one, "width of a head of queries and keys with rotary position", "H_R")
+H_V = _dimension("H_V", one, "width of a head of values", "H_V")

@@ -193,7 +193,7 @@ REFUSED = {
     # unknown
     "In[B, Dx] . W[D, F] -> Out[B, F]": "In: unknown dimension 'Dx'; did you mean D?",
     "In[b, D] . W[D, F] -> Out[B, F]": "In: unknown dimension 'b'; did you mean B?",
-    "In[B, Q] . W[D, F] -> Out[B, F]": "In: unknown dimension 'Q'; known: B, D, F, E, T",
+    "In[B, O] . W[D, F] -> Out[B, F]": "In: unknown dimension 'O'; known: B, D, F, E, T",
     "In[B, N] . W[D, F] -> Out[B, F]": "In: unknown dimension 'N'",
     "In[B_W, D] . W[D, F] -> Out[B, F]": "In: unknown mesh axis 'W': mesh axis W: W is the ICI b",
     "In[B_Xin, D] . W[D_in, F] -> Out[B, F]": "W: unknown mesh axis 'in': a symbol's name must be",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from derive.cost.stage import training_flops as training_flops
     from derive.cost.step import step_model as step_model
     from derive.cost.strategies import *  # noqa: F403
+    from derive.cost.transformer import *  # noqa: F403
     from derive.facts import *  # noqa: F403
     from derive.notation.errors import DeriveError as DeriveError
     from derive.notation.quantity import Quantity as Quantity
@@ -64,7 +65,8 @@ _HOME = {
     "derive.cost.reader": ("block",),
     "derive.cost.stage": ("run_seconds", "saved_activations", "training_flops"),
     "derive.cost.step": ("step_model",),
-    "derive.cost.strategies": ("BLOCKS", "STRATEGIES", "Strategy", "layer", "strategy"),
+    "derive.cost.strategies": ("STRATEGIES", "Strategy", "layer", "strategy"),
+    "derive.cost.transformer": ("BLOCKS",),
     "derive.facts": ("chip", "chips", "load_file", "model", "models"),
     "derive.notation.errors": ("DeriveError",),
     "derive.notation.quantity": ("Quantity", "evaluated", "number"),

@@ -20,7 +20,8 @@ from derive.cost.assumptions import CHOICES, CORRECTIONS, DEFAULT, PHRASES, SETS
 from derive.cost.block import Block, Fusion
 from derive.cost.limits import LIMITS, Limit
 from derive.cost.load import compute_bound
-from derive.cost.strategies import BLOCKS, STRATEGIES, Strategy
+from derive.cost.strategies import STRATEGIES, Strategy
+from derive.cost.transformer import BLOCKS
 from derive.facts import Chip, Model, chip, shipped
 from derive.facts.fact import FOLLOWS
 from derive.notation import symbols as v

@@ -15,7 +15,8 @@ import sympy as sp
 from derive.cost.assumptions import Assumptions, assume
 from derive.cost.block import Block, Fusion
 from derive.cost.limits import LIMITS, Limit
-from derive.cost.strategies import BLOCKS, STRATEGIES, Strategy, layer, strategy
+from derive.cost.strategies import STRATEGIES, Strategy, layer, strategy
+from derive.cost.transformer import BLOCKS
 from derive.facts import Catalogue, Chip, Model, chip, load_file, model, shipped
 from derive.notation.errors import DeriveError, UnknownName, lookup, quoted, unknown
 from derive.notation.printed import shown

@@ -19,7 +19,7 @@ from derive.cost.block import FUSED, Block, Fusion
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
-from derive.cost.strategies import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER
+from derive.cost.transformer import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER
 from derive.notation import symbols as v
 
 LAYOUT = "b_seq:dp T:cp U:cp(ring) K:tp F:tp V:tp T:tp D:dp(optimizer) D:cp(optimizer)"

@@ -12,7 +12,8 @@ import derive
 from derive.commands import about
 from derive.cost.assumptions import CHOICES, CORRECTIONS, SETS
 from derive.cost.limits import LIMITS
-from derive.cost.strategies import BLOCKS, STRATEGIES
+from derive.cost.strategies import STRATEGIES
+from derive.cost.transformer import BLOCKS
 from derive.facts import chips, models, shipped
 from derive.notation import symbols as v
 

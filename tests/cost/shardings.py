@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from derive.cost.block import Block, gated
 from derive.cost.layout import KINDS
 from derive.cost.reader import block
-from derive.cost.strategies import BLOCKS
+from derive.cost.transformer import BLOCKS
 
 AXES = ("X", "Y", "Z")
 NAMED_AXES = ("X", "a", "cp_1", "t")

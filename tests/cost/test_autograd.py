@@ -22,7 +22,7 @@ from derive.cost.passes import program
 from derive.cost.program import Saved
 from derive.cost.reader import block
 from derive.cost.step import step_model
-from derive.cost.strategies import LAYER
+from derive.cost.transformer import LAYER
 from derive.notation import symbols as v
 
 RECORD = json.loads((Path(__file__).parents[1] / "outside" / "autograd.json").read_text())

@@ -20,7 +20,8 @@ from derive.cost.block import FUNCTIONS, FunctionLine, Tensor
 from derive.cost.layout import rules_of, spread
 from derive.cost.program import TRAVERSALS, Move, Multiplied, Pair, Saved
 from derive.cost.reader import block
-from derive.cost.strategies import BLOCKS, STRATEGIES
+from derive.cost.strategies import STRATEGIES
+from derive.cost.transformer import BLOCKS
 from derive.notation.symbols import e
 
 LAYERS = (

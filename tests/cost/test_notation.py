@@ -16,7 +16,8 @@ from derive.cost.layout import KINDS, rules_of, spread
 from derive.cost.layout import LONGEST as LONGEST_LAYOUT
 from derive.cost.passes import program
 from derive.cost.reader import LONGEST, MOST_LINES, block
-from derive.cost.strategies import ATTENTION, BLOCKS, MLP, STRATEGIES
+from derive.cost.strategies import STRATEGIES
+from derive.cost.transformer import ATTENTION, BLOCKS, MLP
 from derive.notation.errors import ShardingError
 from derive.notation.symbols import T, U, find
 

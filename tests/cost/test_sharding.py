@@ -19,7 +19,8 @@ from derive.cost.passes import KEEP, program
 from derive.cost.program import Move, Multiplied, PassCost
 from derive.cost.reader import block
 from derive.cost.stage import LAYOUT, laid_out
-from derive.cost.strategies import LAYER, MLP, STRATEGIES, layer
+from derive.cost.strategies import STRATEGIES, layer
+from derive.cost.transformer import LAYER, MLP
 from derive.notation import units
 from derive.notation.errors import DeriveError, ShardingError, UnknownName
 from derive.notation.symbols import B, D, F, X, Y, e, e_g, fma, unit_of_symbol

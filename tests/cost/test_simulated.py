@@ -17,7 +17,8 @@ from derive.cost.passes import KEEP, program
 from derive.cost.program import Applied
 from derive.cost.reader import block
 from derive.cost.stage import LAYOUT
-from derive.cost.strategies import BLOCKS, LAYER, STRATEGIES
+from derive.cost.strategies import STRATEGIES
+from derive.cost.transformer import BLOCKS, LAYER
 from derive.notation.errors import ShardingError
 
 TYPED = {

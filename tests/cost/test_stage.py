@@ -17,8 +17,8 @@ from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost
 from derive.cost.step import StepModel, step_model
-from derive.cost.strategies import EMBEDDING, HEAD, LAYER
 from derive.cost.terms import Term
+from derive.cost.transformer import EMBEDDING, HEAD, LAYER
 from derive.facts.catalogue import model, models
 from derive.notation import symbols as v
 

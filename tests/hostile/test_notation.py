@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from derive.cost.block import Block
 from derive.cost.layout import rules_of, spread
 from derive.cost.reader import block
-from derive.cost.strategies import BLOCKS, layer, strategy
+from derive.cost.strategies import layer, strategy
+from derive.cost.transformer import BLOCKS
 
 
 @given(shardings, st.one_of(st.none(), st.lists(names, max_size=2)))

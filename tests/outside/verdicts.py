@@ -28,7 +28,7 @@ from partitioned import Spread
 from derive.cost.block import Block, ProductLine, gated
 from derive.cost.layout import spread
 from derive.cost.reader import block
-from derive.cost.strategies import BLOCKS as DECLARED
+from derive.cost.transformer import BLOCKS as DECLARED
 
 HERE = Path(__file__).parent
 RECORD = HERE / "verdicts.json"

@@ -304,7 +304,9 @@ def _task(one: ArgumentParser, *, required: bool) -> None:
     """What is planned; `derive why` takes it as well, for a figure plan.RANK.NAME."""
     for name, told in TASK.items():
         _once(one, f"--{name}", required=required, metavar=METAVARS.get(name), help=told)
-    told = "notebook or default (the default), or such as notebook+ring_tensor"
+    told = "degrees to hold and choices of the step: tp=8,pp=16,virtual=8,zero=1,recompute=full"
+    _once(one, "--layout", metavar="LAYOUT", help=told)
+    told = "notebook, corrected or default (the default), or such as notebook+ring_tensor"
     _once(one, "--assume", help=told)
     told = "a constant (eta=0.5, M_hbm=96 GB), or a degree to hold (tp, cp, pp, dp, b_seq)"
     one.add_argument("--set", metavar="NAME=VALUE", action="append", help=told)

@@ -119,6 +119,7 @@ def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
         batch=_count(options.batch, v.B_seq, "--batch"),
         assumptions=assumptions,
         values=values,
+        layout=options.layout or "",
     )
     if "P" in values:
         check_parameters(chosen, asked)

@@ -26,6 +26,15 @@ def padded_flops(cost: PassCost, block: Block) -> sp.Expr:
     return sp.Add(*(_padded(pair, step) for pair, step in _products(cost, block, fused=False)))
 
 
+def gradient_flops(cost: PassCost, block: Block) -> sp.Expr:
+    """Those of them that are of the gradients of parameters, which nothing waits for in a pass."""
+    gradients = {f"d{name}" for name in block.parameters}
+    products = _products(cost, block, fused=False)
+    return sp.Add(
+        *(_padded(pair, step) for pair, step in products if step.result.name in gradients)
+    )
+
+
 def fused_flops(cost: PassCost, block: Block) -> sp.Expr:
     """The FLOP of its products without parameters, those that are made again too."""
     return sp.Add(*(pair.flops for pair, _ in _products(cost, block, fused=True)))

@@ -24,6 +24,7 @@ import sympy as sp
 
 from derive.cost import stage
 from derive.cost.assumptions import ADAM_MOMENTS, Assumptions
+from derive.cost.schedule import SCHEDULES
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import byte
@@ -79,11 +80,16 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
         saved = v.A_kept * inputs / v.e
     uneven = on("uneven_stages")
-    in_flight = {v.n_fly: sp.S.Zero, **({v.q_2: sp.S.One, v.q_l: v.pp - 1} if uneven else {})}
+    in_flight = {v.n_fly: sp.Min(v.pp, v.n_mb, evaluate=False)}
+    if uneven:
+        saved_by = SCHEDULES[assumptions.schedule].saved
+        second = sp.Min(1, v.pp - 1, evaluate=False)  # the first, where there is no other
+        places = {v.n_fly: sp.S.Zero, v.q_2: second, v.q_l: v.pp - 1}
+        in_flight = {symbol: saved_by.xreplace({v.i_p: place}) for symbol, place in places.items()}
     terms = [
         *_parameters(assumptions),
         define(v.M_states, sp.Add(*_states(v.psi, assumptions).values()), on("gradient_bytes")),
-        *(define(s, _in_flight(place, bool(uneven)), uneven) for s, place in in_flight.items()),
+        *(define(symbol, number, uneven) for symbol, number in in_flight.items()),
         define(v.a_1, saved, on("saved_tensors")),
         define(v.a_0, inputs),
     ]
@@ -94,14 +100,6 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     given = {"none": sp.S.Zero, "full": v.L_p, "given": sp.Min(v.L_g, v.L_p, evaluate=False)}
     again = given.get(assumptions.recompute, least)
     return (*terms, define(v.L_r, again, rests_on))
-
-
-def _in_flight(place: sp.Expr, virtual: bool) -> sp.Expr:
-    """Micro-batches in flight on a stage, so many places after the first, under 1F1B."""
-    left = v.pp - place
-    if place == 1:  # there may be no second stage
-        left = sp.Max(1, left, evaluate=False)
-    return sp.Min(left, v.n_mb, evaluate=False)
 
 
 def _parameters(assumptions: Assumptions) -> list[Term]:

@@ -101,14 +101,9 @@ _ZERO_BUBBLE = Schedule(
     ),
     _least(v.pp, v.n_mb),
 )
-_ALONE = {v.virtual: sp.S.One}
-SCHEDULES: Mapping[str, Schedule] = MappingProxyType({
-    "1f1b": Schedule(
-        "1F1B", _INTERLEAVED.bubble.xreplace(_ALONE), _INTERLEAVED.saved.xreplace(_ALONE)
-    ),
-    "interleaved": _INTERLEAVED,
-    "zero-bubble": _ZERO_BUBBLE,
-})  # fmt: skip
+SCHEDULES: Mapping[str, Schedule] = MappingProxyType(
+    {"1f1b": _INTERLEAVED, "zero-bubble": _ZERO_BUBBLE}
+)
 
 
 def why_not(schedule: str, stages: int, virtual: int, micro_batches: int) -> str | None:

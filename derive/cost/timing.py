@@ -21,6 +21,7 @@ from derive.cost.assumptions import Assumptions
 from derive.cost.block import Block
 from derive.cost.network import Network, Switch, TwoLevels
 from derive.cost.program import Move, PassCost
+from derive.cost.schedule import SCHEDULES
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import flop, second
@@ -128,8 +129,9 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
             return read(kernels.fused_flops, which) / (v.C * v.eta_A)
         return read(kernels.unfused_flops, which) / (v.C * v.eta)
 
-    head = v.f_V * v.t_1
+    head, weights = v.f_V * v.t_1, (v.f_L - v.f_A) * v.t_1 * share
     if "matmul_shape" in assumptions:
+        weights = read(kernels.gradient_flops, "backward") / (v.C * v.eta)
         head = stage.on_head(kernels.padded_flops) / (v.C * v.eta)
     if "elementwise" in assumptions:
         head += v.s_V * stage.logits() / (v.W_hbm * v.eta_hbm)
@@ -139,6 +141,7 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
         define(v.t_dA, attention("backward", 1 - share), shaped),
         define(v.t_f, time("forward", share), rests_on),
         define(v.t_b, time("backward", 1 - share), rests_on),
+        define(v.t_w, weights, rests_on),
         define(v.t_V, head, rests_on),
     )
 
@@ -147,11 +150,12 @@ def layer_times(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
     """The times of a layer's passes, of the attention in them, and of the head: each the symbol
     that `work` defines, or its FLOP at one share of the peak."""
     if _passes(assumptions):
-        return {symbol: symbol for symbol in (v.t_A, v.t_dA, v.t_f, v.t_b, v.t_V)}
+        return {symbol: symbol for symbol in (v.t_A, v.t_dA, v.t_f, v.t_b, v.t_w, v.t_V)}
     share = stage.forward_share()
     return {
         v.t_A: v.f_A * share * v.t_1, v.t_dA: v.f_A * (1 - share) * v.t_1,
         v.t_f: v.f_L * share * v.t_1, v.t_b: v.f_L * (1 - share) * v.t_1, v.t_V: v.f_V * v.t_1,
+        v.t_w: (v.f_L - v.f_A) * v.t_1 * share,
     }  # fmt: skip
 
 
@@ -198,7 +202,29 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         define(v.t_pp, (v.virtual if uneven else 1) * hops * v.x_pp * piped, uneven),
         *(waits := traffic(assumptions)),
         define(v.t_mb, sp.Add(v.t_slow, v.t_tp, v.t_cp, v.t_pp, *(v.t_z for _ in waits))),
+        *_inner_stage(assumptions),
     )
+
+
+def _inner_stage(assumptions: Assumptions) -> tuple[Term, ...]:
+    """What the schedule is told of an inner stage: the time of its passes, the part of a piece that
+    stages before the last lack, and, where it waits, the weights' gradients of the last stage."""
+    rests_on = assumptions.on("uneven_stages")
+    if not rests_on:
+        return ()
+    times = layer_times(assumptions)
+    lacking = (v.pp - 1) * v.L_p - (v.L - v.L_l)
+    forward = v.L_p * times[v.t_f] + v.t_tp * sp.Rational(1, 2)
+    terms = [
+        define(v.zeta, lacking * v.virtual / v.L_p, rests_on),
+        define(v.t_F, forward, rests_on),
+        define(v.t_W, v.L_p * times[v.t_w], rests_on),
+        define(v.t_B, v.t_mb - v.t_over - v.t_pp - v.t_F - v.t_W, rests_on),
+    ]
+    if assumptions.schedule == "zero-bubble":
+        head = times[v.t_V] * sp.Rational(1, 3)  # one product of three, all of one size
+        terms.append(define(v.t_Wz, v.L_l * times[v.t_w] + head, rests_on))
+    return tuple(terms)
 
 
 def _heads(ring: sp.Expr, assumptions: Assumptions) -> sp.Expr:
@@ -312,7 +338,7 @@ def parts(assumptions: Assumptions) -> tuple[Term, ...]:
     """The parts of the step time, in seconds; they add up to the step."""
     on = assumptions.on
     uneven = v.t_slow - v.t_redo - v.t_avg
-    parts = (
+    parts: tuple[Term, ...] = (
         Term("compute", v.n_mb * v.t_avg, second, "computation of an average stage"),
         Term("recompute", v.n_mb * v.t_redo, second, "layers that are run again"),
         Term("imbalance", v.n_mb * uneven, second, "waiting for the slowest stage"),
@@ -345,9 +371,8 @@ def _bubble(assumptions: Assumptions) -> sp.Expr:
     times = layer_times(assumptions)
     if "uneven_stages" not in assumptions:
         return (v.pp - 1) * (v.t_mb - times[v.t_V])
-    shared = (v.t_mb - v.t_over - v.t_pp) / v.L_p
-    every = v.L * shared + times[v.t_V] + v.pp * v.t_pp
-    return (every - v.t_mb) / v.virtual
+    hops = (v.pp - 1) * v.t_pp / v.virtual
+    return SCHEDULES[assumptions.schedule].bubble + hops
 
 
 def _data_traffic(assumptions: Assumptions) -> Term:

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
+from derive.cost.assumptions import DEFAULT, Assumptions, assume
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
 from derive.plan.axes import AXES, Counts, Space, grid
+from derive.plan.layout import Layout
+from derive.plan.layout import layout as read_layout
 from derive.solve.evaluate import as_float
 from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of, typed_values, whole
 
@@ -123,20 +125,28 @@ def task(
     batch: object,
     assumptions: Assumptions | str = DEFAULT,
     values: Mapping[Any, object] | None = None,
+    layout: str = "",
 ) -> Task:
     """The task, with `values` by symbol or name in place of facts and assumptions; degrees among
-    them are fixed. Assumptions may be given by name. Parameters follow where shapes are given and
-    they are not. Raises DeriveError, in one line, for what no plan can have."""
+    them are fixed, as are those of a `layout`, "tp=8,pp=16,recompute=full", whose choices take the
+    place of the assumptions'. Assumptions may be given by name. Parameters follow where shapes are
+    given and they are not. Raises DeriveError, in one line, for what no plan can have."""
     for what, one, kind in (("model", model, Model), ("chip", chip, Chip)):
         if not isinstance(one, kind):
             name = one if isinstance(one, str) else "..."
             raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(one)}')
-    assumptions = as_assumptions(assumptions)
+    laid_out = read_layout(layout) if layout else Layout({}, {})
+    assumptions = assume(assumptions, **laid_out.choices)
     cards = whole(cards, v.N, "cards", LARGEST)
     seq, batch = whole(seq, v.T, "seq", LARGEST), whole(batch, v.B_seq, "batch", LARGEST)
     given = typed_values(values or {}, bounded=False)  # by what float64 holds, below
     chosen = tuple(given)
     fixed = {s: whole(given.pop(s), s, s.name, LARGEST) for s in DEGREES if s in given}
+    if twice := [s.name for s in laid_out.degrees if s in fixed]:
+        raise DeriveError(f"{twice[0]} is given by the layout and as a value; leave one out")
+    fixed |= laid_out.degrees
+    if laid_out.again:
+        given[v.L_g] = number(laid_out.again, v.unit_of_symbol(v.L_g), "L_g")
     for symbol in given:
         if symbol not in SETTABLE:
             names = [s.name for s in (*DEGREES, *SETTABLE)]

@@ -1,0 +1,91 @@
+"""How a job is laid out, as it is typed: the degrees of its axes and the choices of its step.
+
+    tp=8,pp=16,virtual=8,zero=1,recompute=full
+
+What is left out is searched, if it is a degree, and else as the assumptions have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import sympy as sp
+
+from derive.cost.assumptions import OF_STEP, PHRASES
+from derive.notation.errors import DeriveError, meant, quoted, unknown
+from derive.plan.axes import NAMED
+
+LONGEST = 600
+CHOICES = (*OF_STEP, "kernels", "norm", "glu", "gradients", "precision")
+SWITCHES: Mapping[str, bool] = {"on": True, "off": False}
+MOST = 10**15
+
+
+class Layout(NamedTuple):
+    """Degrees by symbol, choices of a step by the name of the assumption, and how many layers of a
+    stage are run again, where that is given."""
+
+    degrees: Mapping[sp.Symbol, int]
+    choices: Mapping[str, object]
+    again: int | None = None
+
+
+def layout(text: str) -> Layout:
+    """The layout that a line says. Raises DeriveError for what is no degree and no choice."""
+    if not isinstance(text, str) or len(text) > LONGEST:
+        told = f"such as tp=8,pp=16,zero=1, in at most {LONGEST} characters"
+        raise DeriveError(f"layout: expected text {told}, found {quoted(text)}")
+    degrees: dict[sp.Symbol, int] = {}
+    choices: dict[str, object] = {}
+    again = None
+    for part in re.split(r"[,\s]+(?=\w+\s*=)", text.strip()):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value:
+            raise DeriveError(f"layout: expected NAME=VALUE,..., found {quoted(text)}")
+        axis = NAMED.get(name)
+        if name in choices or (axis and axis.symbol in degrees):
+            raise DeriveError(f"layout: {name} is given twice")
+        if axis:
+            degrees[axis.symbol] = _whole(name, value, axis.least)
+        elif name == "recompute":
+            choices |= _recomputation(value)
+            again = int(value) if value.isdigit() else None
+        elif name in CHOICES:
+            choices[name] = _chosen(name, value)
+        else:
+            raise unknown("part of a layout", name, [*NAMED, *CHOICES])
+    return Layout(degrees, choices, again)
+
+
+def _whole(name: str, text: str, least: int) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:17]) < MOST:
+        raise DeriveError(f"{name}: expected a whole number from {least}, found {quoted(text)}")
+    return int(text)
+
+
+def _recomputation(text: str) -> dict[str, object]:
+    """What is run again: none, selective (the core of attention), full, as few layers as fit
+    (least), or so many layers of a stage."""
+    if text.isascii() and text.isdigit():
+        return {"recompute": "given" if _whole("recompute", text, 0) else "none"}
+    if text == "selective":
+        return {"recompute": "none", "kernels": "recomputed"}
+    words = [word for word in PHRASES["recompute"] if word != "given"]
+    if text not in words:
+        near = meant(text, [*map(str, words), "selective"])
+        told = f"expected {', '.join(map(str, words))}, selective or a number of layers"
+        raise DeriveError(f"recompute: {told}, found {quoted(text)}; {near}".rstrip("; "))
+    return {"recompute": text}
+
+
+def _chosen(name: str, text: str) -> object:
+    ways = PHRASES[name]
+    choice: object = SWITCHES.get(text, text) if True in ways else text
+    if choice not in ways:
+        words = [*SWITCHES] if True in ways else [str(way) for way in ways]
+        near = meant(text, words)
+        told = f"expected {' or '.join(words)}, found {quoted(text)}; {near}".rstrip("; ")
+        raise DeriveError(f"{name}: {told}")
+    return choice

@@ -56,7 +56,7 @@ TERMS: Mapping[str, str] = {
     "elementwise": "norms, sums and activations take the time of the bytes that they touch",
     "network_share": "links give a share of their bandwidth, as measured or assumed",
     "contention": "traffic that is hidden slows what hides it",
-    "fixed_times": "a layer's pass and a step take some time beside their work",
+    "fixed_times": "a hop between chips and a step take some time beside bytes and work",
     "optimizer_step": "the optimizer reads and writes its state",
 }
 STEP: Mapping[str, str] = {**CORRECTIONS, **TERMS}
@@ -329,8 +329,7 @@ SETS: Mapping[str, Assumptions] = {
 # Where nothing was measured on a chip, or what no chip decides.
 MEASURED: Mapping[sp.Symbol, sp.Expr] = {
     v.eta: sp.Rational(7, 10),
-    v.k_0: sp.Integer(150),
-    v.s_0: sp.Integer(2_500_000),
+    v.s_0: sp.Integer(5_000_000),
     v.eta_A: sp.Rational(2, 5),
     v.eta_hbm: sp.Rational(17, 20),
     v.eta_node: sp.Rational(7, 10),
@@ -340,8 +339,8 @@ MEASURED: Mapping[sp.Symbol, sp.Expr] = {
     v.x_hid: sp.Rational(3, 10),
     v.x_el: sp.Integer(1),
     v.s_opt: sp.Integer(30),
-    v.s_V: sp.Integer(20),
-    v.t_lay: sp.Rational(60, 10**6),
+    v.s_V: sp.Integer(28),
+    v.t_hop: sp.Rational(5, 10**6),
     v.t_fix: sp.Rational(20, 10**3),
 }
 

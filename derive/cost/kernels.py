@@ -2,11 +2,10 @@
 attention, and what is read from memory and written to it element by element.
 
 A product of m rows and n columns, k numbers each, is 2 m n k FLOP. It keeps the peak busy but for
-two things: a tile of its result is started and stored whatever k is, which costs as much as k_0
-numbers more, and the tiles of a small result do not fill the chip, which costs as much as s_0
-elements more. So it takes 2 (m n + s_0) (k + k_0) FLOP at the share eta of the peak. What a fused
-kernel does between its products, the scores and the softmax over them, touches no memory; it has a
-share of the peak of its own, and what it makes a second time in the backward pass takes its time.
+one thing: the tiles of a small result do not fill the chip, which costs as much as s_0 elements
+more. So it takes 2 (m n + s_0) k FLOP at the share eta of the peak. What a fused kernel does
+between its products, the scores and the softmax over them, touches no memory; it has a share of the
+peak of its own, and what it makes a second time in the backward pass takes its time.
 """
 
 from __future__ import annotations
@@ -87,4 +86,4 @@ def _padded(pair: Pair, step: Multiplied) -> sp.Expr:
     summed = summed_dims(pair.left, pair.right, step.result)
     numbers = sp.Mul(*(sizes[dim] for dim in summed))
     made = sp.Mul(*(size for dim, size in sizes.items() if dim not in summed))
-    return v.fma * pair.share * (made + v.s_0) * (numbers + v.k_0)
+    return v.fma * pair.share * (made + v.s_0) * numbers

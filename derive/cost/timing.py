@@ -20,7 +20,7 @@ from derive.cost import kernels, stage
 from derive.cost.assumptions import Assumptions
 from derive.cost.block import Block
 from derive.cost.network import Network, Switch, TwoLevels
-from derive.cost.program import Move, PassCost
+from derive.cost.program import TRAVERSALS, Move, PassCost
 from derive.cost.schedule import SCHEDULES
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
@@ -104,7 +104,7 @@ def work(assumptions: Assumptions) -> tuple[Term, ...]:
 def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
     """The time of a layer's forward and backward pass and of the head's for a micro-batch, and of
     the attention in both, where they are more than FLOP at one share of the peak."""
-    rests_on = assumptions.on("matmul_shape", "elementwise", "fixed_times")
+    rests_on = assumptions.on("matmul_shape", "elementwise")
     if not rests_on:
         return ()
     fused = assumptions.kernels == "fused"
@@ -120,7 +120,7 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
         if "elementwise" in assumptions:
             touched = kernels.element_bytes if fused else kernels.unfused_bytes
             seconds += v.x_el * read(touched, which) / (v.W_hbm * v.eta_hbm)
-        return seconds + (v.t_lay if "fixed_times" in assumptions else 0)
+        return seconds
 
     def attention(which: str, part: sp.Expr) -> sp.Expr:
         if "matmul_shape" not in assumptions:
@@ -172,11 +172,7 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         """All layers of a stage, and the recomputed ones once more."""
         return stage.factored(v.L_p * each + again * once_more)
 
-    exposed = v.x_tp if "contention" in assumptions else sp.S.One
-    in_group = [
-        exposed * seconds(stage.tensor_moves(p), Switch("tp", v.W_tp), exact)
-        for p in (both, forward)
-    ]
+    in_group = [_in_group(stage.tensor_moves(p), assumptions, exact) for p in (both, forward)]
     round_ring = [
         _heads(seconds(stage.ring_moves(p), Switch("cp", v.W_cp), exact), assumptions)
         for p in (both, forward)
@@ -204,6 +200,16 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         define(v.t_mb, sp.Add(v.t_slow, v.t_tp, v.t_cp, v.t_pp, *(v.t_z for _ in waits))),
         *_inner_stage(assumptions),
     )
+
+
+def _in_group(moves: tuple[Move, ...], assumptions: Assumptions, exact: bool) -> sp.Expr:
+    """The time of the tensor group's moves that is not hidden, a hop from chip to chip at a time:
+    a collective goes as many as it has other chips, an all-reduce twice as many."""
+    time = seconds(moves, Switch("tp", v.W_tp), exact)
+    if "fixed_times" in assumptions:
+        passes = sum(TRAVERSALS[move.collective] for move in moves)
+        time += passes * (v.tp - 1) * v.t_hop
+    return v.x_tp * time if "contention" in assumptions else time
 
 
 def _inner_stage(assumptions: Assumptions) -> tuple[Term, ...]:

@@ -119,6 +119,12 @@ def parser() -> ArgumentParser:
     value.add_argument("expression", metavar="EXPRESSION", help="such as C/W or alpha**2/F")
     _given(value)
     _plan(_command(commands, "plan", "the ranked plans of a model on so many cards"))
+    validate = _command(commands, "validate", "predicted times and memory against measured runs")
+    told = "a CSV or JSONL file of measured runs; the published ones without"
+    validate.add_argument("runs", nargs="?", metavar="RUNS", help=told)
+    _once(validate, "--source", metavar="KEY", help="the runs of one source, such as narayanan2021")
+    _facts(validate, "whose readings of the facts", "scaling-book")
+    _json(validate)
     _mesh(_command(commands, "mesh", "groups of a device mesh and coordinates of a rank"))
     facts = _command(commands, "facts", "chips and models, their readings and sources")
     facts.add_argument("name", nargs="?", metavar="NAME", help="a chip or model; all without")

@@ -2,7 +2,7 @@
 
 The shipped rows stand in data/runs.csv, whose columns are the fields of `Run`. A file of a user's
 has the same columns (CSV), or an object a line with the keys of `KEYS` (JSONL). Every row of a file
-is either taken or an error; which of them a study leaves out, and why, `left_out` says.
+is either taken or an error; which of them a study leaves out, and why, `reasons` says.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -155,47 +155,48 @@ def token_flops(run: Run) -> float | None:
 
 # --- what a study leaves out
 
+
+def _lacks(name: str) -> Callable[[Run], bool]:
+    return lambda run: getattr(run, name) is None
+
+
 SHAPE = ("layers", "hidden", "heads", "ffn", "seq", "batch", "cards", "tp", "pp", "dp")
 NEEDED = (*SHAPE, "micro_batch", "recompute", "vocab", "precision")
-LEFT_OUT: Mapping[str, str] = MappingProxyType({
-    "contradiction": "the source contradicts itself",
-    "out_of_memory": "ran out of memory, so there is no time",
-    "layer": "a layer alone, not a step",
-    **{name: f"{name.replace('_', '-')} not stated" for name in (*NEEDED, "virtual")},
-    "time": "no time, rate or utilisation that gives the time of a step",
-    "head_dim": "the width of a head is no multiple of 8",
-    "noisy": "the time of a second step alone: for ranking only",
-    "partial": "a part of the layer is recomputed that is not stated",
+# Rules that can be stated beforehand, the first that holds being the reason; each with a phrase.
+RULES: Mapping[str, tuple[str, Callable[[Run], object]]] = MappingProxyType({
+    "contradiction": ("the source contradicts itself", lambda run: run.doubts),
+    "out_of_memory": ("ran out of memory, so there is no time", lambda run: run.oom),
+    "layer": ("a layer alone, not a step", lambda run: run.layer_seconds),
+    **{name: (f"{name.replace('_', '-')} not stated", _lacks(name)) for name in NEEDED},
+    "virtual": ("virtual stages not stated", lambda run: run.virtual is None and run.pp != 1),
+    "time": ("nothing that gives the time of a step", lambda run: run.seconds is None),
+    "head_dim": ("the width of a head is no multiple of 8", lambda run: (run.head_dim or 0) % 8),
+    "noisy": ("the time of a second step alone: for ranking only",
+              lambda run: run.source == "bloom" and not run.core),
+    "partial": ("a part of the layer is recomputed that is not stated",
+                lambda run: (run.recompute or "").startswith("partial")),
 })  # fmt: skip
 
 
-def left_out(run: Run) -> str | None:
-    """Why a run is not scored, by rules that can be stated beforehand: a key of LEFT_OUT, or
-    None."""
-    holds = {
-        "contradiction": run.doubts,
-        "out_of_memory": run.oom,
-        "layer": run.layer_seconds,
-        **{name: getattr(run, name) is None for name in NEEDED},
-        "virtual": run.virtual is None and run.pp != 1,
-        "time": run.seconds is None,
-        "head_dim": (run.head_dim or 0) % 8,
-        "noisy": run.source == "bloom" and not run.core,
-        "partial": (run.recompute or "").startswith("partial"),
-    }
-    return next((reason for reason in LEFT_OUT if holds[reason]), None)
-
-
-STUDIED = (None, "layer", "vocab", "precision", "noisy", "partial")
+def reasons(run: Run) -> list[str]:
+    """Why a run is not scored, keys of RULES; none for one that is."""
+    return [reason for reason, (_, holds) in RULES.items() if holds(run)]
 
 
 def studied(run: Run) -> bool:
     """Whether a run is of the set to which step times are fitted: dense, in 16 bits, on GPUs, of
-    tier A or core, its configuration stated. It keeps layers alone, noisy rows and partial
-    recomputation, which `left_out` does not."""
-    dense = not run.experts and run.precision not in ("fp8", "int8")
+    tier A or core, its configuration stated. Layers alone, noisy rows and partial recomputation,
+    which RULES leave out, are in it."""
     graded = (run.tier == "A" or run.core) and not run.chip.startswith("tpu")
-    return dense and graded and left_out(run) in STUDIED and not (run.head_dim or 0) % 8
+    allowed = {
+        "vocab",
+        "precision",
+        "noisy",
+        "partial",
+        *(["layer", "time"] * bool(run.layer_seconds)),
+    }
+    dense = not run.experts and run.precision not in ("fp8", "int8")
+    return dense and graded and allowed.issuperset(reasons(run))
 
 
 # --- reading

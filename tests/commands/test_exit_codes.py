@@ -26,6 +26,8 @@ TYPED = {
     ("value", 2): "C/Q --chip tpu-v5p",
     ("mesh", 0): "--sizes tp=2,dp=2 --cards-per-node 2",
     ("mesh", 2): "--sizes tp=0 --cards-per-node 2",
+    ("validate", 0): "--source llama3",
+    ("validate", 2): "--source llama4",
     ("facts", 0): "tpu-v5p",
     ("facts", 2): "tpu-v6p",
     ("sources", 0): "",

@@ -8,7 +8,7 @@ from math import isclose, prod
 import pytest
 
 from derive import facts
-from derive.facts.runs import KINDS, LEFT_OUT, left_out, read_runs, runs, studied, token_flops
+from derive.facts.runs import KINDS, RULES, read_runs, reasons, runs, studied, token_flops
 from derive.notation.errors import FactError
 
 CELLS = {
@@ -145,8 +145,9 @@ def test_the_study_set_by_source_and_chip():
 )
 def test_why_a_run_is_left_out(read, change, reason):
     (run,) = read(CELLS)
-    assert left_out(replace(run, **change)) == reason
-    assert reason is None or LEFT_OUT[reason]
+    why = reasons(replace(run, **change))
+    assert why[:1] == [reason] * bool(reason)
+    assert all(RULES[each][0] for each in why)
 
 
 def test_both_forms_of_a_file_say_the_same(read):
@@ -194,13 +195,13 @@ def test_messages_name_the_keys_of_jsonl(read):
     with pytest.raises(FactError, match=r"my.jsonl:1: global_batch_seqs: expected a value"):
         read(unstated, name="my.jsonl")
     (run,) = read(unstated | {"missing": ["global_batch_seqs"]}, name="my.jsonl")
-    assert run.missing == ("batch",) and left_out(run) == "batch"
+    assert run.missing == ("batch",) and reasons(run) == ["batch"]
 
 
 def test_a_contradiction_that_the_file_declares_is_taken_and_left_out(read):
     check = {"tp_cp_pp_dp_product_matches_cards": False}
     (run,) = read(OBJECT | {"dp": 8, "check": check}, name="my.jsonl")
-    assert run.doubts == ("degrees",) and left_out(run) == "contradiction"
+    assert run.doubts == ("degrees",) and reasons(run) == ["contradiction"]
 
 
 def test_the_same_run_twice_and_columns_that_are_none(read, tmp_path):

@@ -1,0 +1,182 @@
+"""How near predictions come to measured runs: errors, order within sweeps, and what to fit on.
+
+Nothing here knows how a time is predicted: `predict` gives the seconds of a run's step and the
+bytes of its fullest chip (None where it does not say), or the reason for which it gives neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import combinations
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from derive.facts.runs import Run
+
+NEAR = 0.12  # an error that is within
+APART = 0.1  # measured times that are far enough apart for their order to count
+SWEEP = 4  # runs that make a sweep
+FOLDS = 5
+Predict = Callable[[Run], tuple[float, float | None] | str]
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that has a measured time, with the predicted seconds and bytes."""
+
+    run: Run
+    seconds: float
+    memory_bytes: float | None = None
+
+    @property
+    def error(self) -> float:
+        """The predicted time over the measured one, less 1."""
+        return self.seconds / (self.run.seconds or np.nan) - 1
+
+    @property
+    def memory_error(self) -> float | None:
+        """The predicted bytes over the measured ones, less 1; None without either."""
+        measured, predicted = self.run.memory_bytes, self.memory_bytes
+        return predicted / measured - 1 if predicted and measured else None
+
+
+class Spread(NamedTuple):
+    """Errors without their signs: how many, mean, median, 90th percentile, the share within NEAR,
+    and the largest."""
+
+    rows: int
+    mean: float
+    median: float
+    p90: float
+    within: float
+    worst: float
+
+
+class Order(NamedTuple):
+    """Pairs whose measured times are APART, how many of them are predicted in their order, and
+    Kendall's tau-b, the mean over the sweeps that have one (None without any)."""
+
+    pairs: int
+    right: int
+    tau: float | None
+
+
+def predictions(
+    runs: Iterable[Run], predict: Predict
+) -> tuple[list[Outcome], dict[str, list[str]]]:
+    """The runs that `predict` answers, and the ids of the others by its reason."""
+    outcomes, refused = [], dict[str, list[str]]()
+    for run in runs:
+        answer = predict(run)
+        if isinstance(answer, str):
+            refused.setdefault(answer, []).append(run.id)
+        else:
+            outcomes.append(Outcome(run, *answer))
+    return outcomes, refused
+
+
+def spread(errors: Sequence[float]) -> Spread:
+    """The spread of some errors, at least one."""
+    sizes = np.abs(np.asarray(errors, dtype=float))
+    p90 = float(np.percentile(sizes, 90))
+    within = float(np.mean(sizes <= NEAR))
+    return Spread(
+        len(sizes), float(sizes.mean()), float(np.median(sizes)), p90, within, float(sizes.max())
+    )
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by their key, in the order in which they come."""
+    groups: dict[Key, list[Item]] = {}
+    for one in items:
+        groups.setdefault(key(one), []).append(one)
+    return groups
+
+
+def worst(outcomes: Iterable[Outcome], count: int = 10) -> list[Outcome]:
+    """The outcomes that are furthest off, the worst first."""
+    return sorted(outcomes, key=lambda one: (-abs(one.error), one.run.id))[:count]
+
+
+# --- order
+
+
+def order(outcomes: Iterable[Outcome]) -> Order:
+    """How well the order within sweeps is predicted: of runs of one source, chip and model, by the
+    seconds that a chip takes for a token, so that a larger batch is not slower by itself."""
+    pairs, right, taus = 0, 0, []
+    sweeps = grouped(outcomes, lambda one: (one.run.source, one.run.chip, one.run.model))
+    for sweep in sweeps.values():
+        if len(sweep) < SWEEP:
+            continue
+        tokens = np.array([one.run.chip_tokens for one in sweep], dtype=float)
+        measured = np.array([one.run.seconds for one in sweep]) / tokens
+        predicted = np.array([one.seconds for one in sweep]) / tokens
+        first, second = np.array(list(combinations(range(len(sweep)), 2))).T
+        gap = np.log(measured[first] / measured[second])
+        apart = np.abs(gap) > np.log1p(APART)
+        agree = gap * (predicted[first] - predicted[second]) > 0
+        pairs, right = pairs + int(apart.sum()), right + int((apart & agree).sum())
+        if (tau := kendall(measured, predicted)) is not None:
+            taus.append(tau)
+    return Order(pairs, right, float(np.mean(taus)) if taus else None)
+
+
+def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Kendall's tau-b of two rankings; None where one of them ties throughout.
+
+    M. G. Kendall, The treatment of ties in ranking problems, Biometrika 33 (1945).
+    """
+    one, two = np.sign(np.subtract.outer(first, first)), np.sign(np.subtract.outer(second, second))
+    untied = float(np.abs(one).sum()) * float(np.abs(two).sum())
+    return float((one * two).sum() / np.sqrt(untied)) if untied else None
+
+
+# --- what to fit on
+
+
+class Fold(NamedTuple):
+    """Runs to fit on, and those held back to be predicted."""
+
+    name: str
+    fit: tuple[Run, ...]
+    held: tuple[Run, ...]
+
+
+def folds(runs: Sequence[Run], seed: int = 0, count: int = FOLDS) -> list[Fold]:
+    """So many folds: inside each chip, the runs of one source and model are held back together.
+
+    The draw is by the SHA-256 digest of seed, chip, source and model: the same on every machine. A
+    chip of fewer such groups than folds is held back whole where it has one alone.
+    """
+    place: dict[tuple[str, str, str], int] = {}
+    for chip, of_chip in sorted(grouped(runs, lambda run: run.chip).items()):
+        keys = {(chip, run.source, run.model) for run in of_chip}
+        drawn = sorted(keys, key=lambda key: sha256("\0".join((str(seed), *key)).encode()).digest())
+        place |= {key: rank % count for rank, key in enumerate(drawn)}
+    return list(_held(runs, lambda run: place[run.chip, run.source, run.model]))
+
+
+def without_source(runs: Sequence[Run]) -> list[Fold]:
+    """A fold for each source, which is held back whole."""
+    return list(_held(runs, lambda run: run.source))
+
+
+def _held(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> Iterator[Fold]:
+    for name, held in grouped(runs, key).items():
+        yield Fold(str(name), tuple(run for run in runs if key(run) != name), tuple(held))
+
+
+def held_back(
+    parts: Sequence[Fold], fit: Callable[[Sequence[Run]], Predict]
+) -> tuple[list[Outcome], dict[str, list[str]]]:
+    """`predictions` of the held runs of each fold, by what `fit` makes of its others."""
+    fitted = {fold.name: fit(fold.fit) for fold in parts}
+    by_id = {run.id: fitted[fold.name] for fold in parts for run in fold.held}
+    held = [run for fold in parts for run in fold.held]
+    return predictions(held, lambda run: by_id[run.id](run))

@@ -1,0 +1,111 @@
+"""`derive validate`: every run is predicted or counted with its reason; a broken file is a line."""
+
+import csv
+
+import pytest
+
+from derive.facts.catalogue import DATA
+from derive.facts.runs import KINDS
+
+ROW = {
+    "id": "own-1", "source": "own", "place": "log", "tier": "A", "core": "true", "model": "8B",
+    "layers": "32", "hidden": "4096", "heads": "32", "kv_heads": "8", "head_dim": "128",
+    "ffn": "14336", "gated": "true", "vocab": "128256", "seq": "8192", "batch": "64",
+    "micro_batch": "1", "chip": "h100", "cards": "16", "tp": "4", "cp": "1", "pp": "2", "dp": "2",
+    "virtual": "1", "zero": "1", "recompute": "none", "precision": "bf16", "step_seconds": "10",
+    "allocated_bytes": "60e9", "fsdp": "", "experts": "", "topk": "", "expert_ffn": "",
+}  # fmt: skip
+
+
+@pytest.fixture
+def written(tmp_path):
+    def writer(*rows):
+        path = tmp_path / "own.csv"
+        with path.open("w") as opened:
+            table = csv.DictWriter(opened, list(ROW))
+            table.writeheader()
+            table.writerows({**ROW, **row} for row in rows)
+        return str(path)
+
+    return writer
+
+
+def test_every_shipped_run_is_predicted_or_counted(answer):
+    data = answer("validate")
+    told = sum(len(ids) for ids in data["refused"].values())
+    assert data["runs"] == data["predicted"] + told == 772
+    assert sum(row["rows"] for row in data["errors"] if row["source"] != "all") == data["predicted"]
+    assert len(data["worst"]) == min(10, data["predicted"])
+
+
+def test_the_runs_of_one_source(answer, refused):
+    data = answer("validate", "--source", "korthikanti2022")
+    assert data["runs"] == 15
+    assert data["refused"]["a layer alone, not a step"] == [
+        f"korthikanti2022-0{number}" for number in range(11, 16)
+    ]
+    assert "did you mean bloom?" in refused("validate", "--source", "blom")
+
+
+def test_a_file_of_ones_own(answer, written):
+    first = answer("validate", written({}))
+    (row,) = first["worst"]
+    assert first["predicted"] == 1 and row["error"] == row["predicted_seconds"] / 10 - 1
+    again = answer("validate", written({"step_seconds": repr(row["predicted_seconds"])}))
+    assert again["errors"][0]["worst"] < 1e-12
+    memory = first["memory"][0]["worst"]
+    assert memory == first["memory"][-1]["mean"] > 0
+
+
+def test_slower_runs_are_predicted_slower(answer, written):
+    layouts = [(4, 2, 2), (2, 2, 4), (1, 2, 8), (8, 2, 1)]
+    rows = [
+        {"id": f"own-{tp}", "tp": str(tp), "pp": str(pp), "dp": str(dp)} for tp, pp, dp in layouts
+    ]
+    first = answer("validate", written(*rows))
+    seconds = {row["id"]: row["predicted_seconds"] for row in first["worst"]}
+    assert len(seconds) == 4
+    same = answer(
+        "validate", written(*(row | {"step_seconds": repr(seconds[row["id"]])} for row in rows))
+    )
+    assert same["order"]["right"] == same["order"]["pairs"] > 0
+    assert same["order"]["tau"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"fsdp": "full"}, "weights split over the data group"),
+        ({"experts": "8", "topk": "2", "expert_ffn": "14336"}, "experts"),
+        ({"precision": "fp8"}, "8 bits"),
+        ({"layers": "33"}, "layers do not split evenly"),
+        ({"virtual": ""}, "virtual stages not stated"),
+        ({"layers": "3200"}, "does not fit in memory"),
+    ],
+)
+def test_what_is_not_predicted_has_a_reason(answer, written, change, reason):
+    data = answer("validate", written(change))
+    ((told, ids),) = data["refused"].items()
+    assert reason in told and ids == ["own-1"] and data["predicted"] == 0
+
+
+def test_the_text_says_what_the_data_says(run, written):
+    code, out, err = run("validate", written({}, {"id": "own-2", "layers": "33"}))
+    assert (code, err) == (0, "")
+    assert "1 of 2 runs are predicted" in out and "own-1" in out
+    assert "1  the layers do not split evenly over the stages" in out
+
+
+def test_a_broken_file_is_one_line(refused, written, tmp_path):
+    assert "own.csv:2: cards: expected tp*cp*pp*dp = 32, found 16" in refused(
+        "validate", written({"dp": "4"})
+    )
+    assert "own.csv:2: chip: " in refused("validate", written({"chip": "h10"}))
+    assert "found no file" in refused("validate", str(tmp_path / "no.csv"))
+    assert "found a directory" in refused("validate", str(tmp_path))
+
+
+def test_the_shipped_file_is_a_file_like_any_other(answer):
+    own, shipped = answer("validate", str(DATA / "runs.csv")), answer("validate")
+    assert own == shipped
+    assert set(ROW) <= set(KINDS)

@@ -1,56 +1,243 @@
-"""What the step model makes of a published run at its own layout."""
+"""Published runs through the step model, each at its own layout, many at once.
+
+A run, with what its stack does, gives the assumptions of a step and a value for each of its
+symbols. Runs under the same assumptions are evaluated together, a column of numbers a symbol.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
+import numpy as np
+import sympy as sp
+
+from derive.cost.assumptions import BYTES, DEFAULT, MEASURED, Assumptions, assume
+from derive.cost.step import StepModel, step_model
 from derive.facts import Catalogue, Chip, Model, chip
 from derive.facts.runs import Run
-from derive.notation.errors import DeriveError, UnknownName
-from derive.plan.axes import REASONS, broken, degrees
-from derive.plan.plan import plan_of
-from derive.plan.task import task
+from derive.facts.stacks import OTHER, Stack, clusters, fitted, kind_of_chip, stacks
+from derive.notation import symbols as v
+from derive.notation.errors import UnknownName
+from derive.solve.evaluate import Compiled, compiled, floats
+
+FITTED = (v.eta, v.eta_A, v.eta_node, v.eta_dcn)
+"""What of a chip and a cluster is fitted to runs."""
+RECOMPUTED: Mapping[str | None, Mapping[str, str]] = {
+    None: {"recompute": "none"},
+    "none": {"recompute": "none"},
+    "full": {"recompute": "full"},
+    "selective": {"recompute": "none", "kernels": "recomputed"},
+}
+LIST = ("data_group", "dcn")
 
 
-def predicted(run: Run, catalogue: Catalogue | None = None) -> tuple[float, float | None] | str:
-    """The seconds of a step and the bytes of the fullest chip by the step model `default`, or the
-    reason for which it has neither."""
-    outside = {
-        "experts": run.experts,
-        "matmuls in 8 bits": run.precision in ("fp8", "int8"),
-        "weights split over the data group": run.fsdp,
-    }
-    for what, holds in outside.items():
-        if holds:
-            return f"the step model has no {what}"
+class Replayed(NamedTuple):
+    """What the step model makes of a run: seconds of a step (or of both passes of a layer, where
+    the run is of one), bytes of the fullest chip, and seconds by part."""
+
+    seconds: float
+    memory_bytes: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A run as the step model takes it: assumptions, a number for each symbol, and by symbol whose
+    fitted value is wanted."""
+
+    run: Run
+    assumptions: Assumptions
+    values: Mapping[sp.Symbol, float]
+    owners: Mapping[sp.Symbol, str]
+
+
+def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str:
+    """The run as the step model takes it, or the reason for which it does not."""
+    if run.experts:
+        return "the step model has no experts yet"
+    if run.fsdp is None and run.dp is None:
+        return "data degree not stated"
     try:
         on = _chip(run.chip, catalogue)
-        asked = task(_model(run), on, cards=run.cards, seq=run.seq, batch=run.batch)
-        named = {name: getattr(run, name) or 1 for name in ("tp", "cp", "pp", "dp", "micro_batch")}
-        if rule := broken(asked.counts, degrees(**named)):
-            return REASONS[rule]
-        plan = plan_of(asked, degrees(**named))
     except UnknownName:
         return f"{run.chip} is not in the catalogue"
-    except DeriveError as error:
-        return str(error)
-    if plan.lacks_bytes:
-        return REASONS["memory"]
-    return float(plan.step_seconds), float(plan.memory_bytes)
+    stack = stacks().get(run.source, OTHER)
+    kind = kind_of_chip(on.name)
+    changes: dict[str, Any] = {"sequence_parallel": bool(run.sequence_parallel)}
+    partial = (run.recompute or "").startswith("partial")
+    changes |= RECOMPUTED["none" if partial else run.recompute]
+    if stack.kernel == "unfused":
+        changes.setdefault("kernels", "unfused")
+    elif run.recompute == "selective":
+        changes["kernels"] = "fused"
+    assumptions = assume(DEFAULT, **changes)
+    cluster = stack.clusters.get(kind, "")
+    values = _values(run, on, stack, assumptions)
+    if cluster:
+        values[v.W_dcn] = clusters()[cluster].network
+    needed = {*_function(assumptions, False).arguments} - {*FITTED}
+    if missing := sorted(s.name for s in needed if s not in values):
+        return f"no value for {', '.join(missing)}"
+    attention = kind if stack.kernel != "flash2" else f"{kind}-flash2"
+    owners = {v.eta: kind, v.eta_A: attention, v.eta_node: cluster, v.eta_dcn: cluster}
+    return Configured(run, assumptions, values, owners)
 
 
-@lru_cache(maxsize=32)
+def _values(
+    run: Run, on: Chip, stack: Stack, assumptions: Assumptions
+) -> dict[sp.Symbol, float]:
+    degrees = {
+        v.tp: run.tp, v.cp: run.cp, v.pp: run.pp, v.dp: run.dp, v.virtual: run.virtual,
+        v.b_seq: run.micro_batch, v.replicas: _replicas(run), v.T: run.seq, v.B_seq: run.batch,
+    }  # fmt: skip
+    known = {**_constants(assumptions), **_of_chip(on), **_of_model(run)}
+    known |= {symbol: float(value or 1) for symbol, value in degrees.items()}
+    known |= {
+        v.zero: float(stack.zero if run.zero is None else run.zero),
+        v.n_node: float(min(run.node or known.get(v.n_node, 8), run.cards or 1)),
+        v.e_g: float(_gradients(run, stack)),
+        v.x_win: float(stack.hidden), v.x_el: float(stack.passes), v.x_pp: 1.0,
+    }  # fmt: skip
+    if run.layer_seconds:
+        known[v.B_seq] = known[v.b_seq] * known[v.dp]
+    return known
+
+
+@lru_cache(maxsize=64)
+def _constants(assumptions: Assumptions) -> Mapping[sp.Symbol, float]:
+    return {symbol: float(value) for symbol, value in assumptions.constants.items()}
+
+
+@lru_cache(maxsize=64)
+def _of_chip(on: Chip) -> Mapping[sp.Symbol, float]:
+    return {symbol: float(one.value) for symbol, one in on.bindings("bf16").items()}
+
+
+def _replicas(run: Run) -> int:
+    """Groups that hold the whole states: hybrid:N shards them over N chips."""
+    kind, _, shards = (run.fsdp or "").partition(":")
+    return (run.dp or 1) // min(int(shards), run.dp or 1) if kind == "hybrid" else 1
+
+
+def _gradients(run: Run, stack: Stack) -> int:
+    """The bytes of an element of a gradient on the wire, as the run says or as its stack does."""
+    said = {"pure": 2, "grads-fp32": 4, "default": 4}
+    return said.get(run.storage or "", stack.gradients)
+
+
+@lru_cache(maxsize=64)
 def _chip(name: str, catalogue: Catalogue | None) -> Chip:
     return chip(name, catalogue=catalogue)
 
 
-def _model(run: Run) -> Model:
+def _of_model(run: Run) -> Mapping[sp.Symbol, float]:
     """The shapes of a run; embedding and head are one table where the feed-forward has no gate, as
     in GPT and BLOOM, and two where it has, as in Llama."""
-    counts = (run.layers, run.hidden, run.heads, run.kv_heads or run.heads, run.head_dim, run.ffn)
-    layers, hidden, heads, kv_heads, head_dim, ffn = (x or 0 for x in counts)
-    return Model(
-        run.model, run.model, (), layers, hidden, heads, kv_heads, head_dim or hidden // heads, ffn,
-        run.vocab or 0, norms_per_layer=2, gated=bool(run.gated), tied_embeddings=not run.gated,
-        final_norm=True, source=run.source, where=run.place, status="published",
+    heads = run.heads or 1
+    return _shapes(
+        run.layers or 0, run.hidden or 0, heads, run.kv_heads or heads,
+        run.head_dim or (run.hidden or 0) // heads, run.ffn or 0, run.vocab or 1, bool(run.gated),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _shapes(
+    layers: int, hidden: int, heads: int, kv_heads: int, head_dim: int, ffn: int, vocab: int,
+    gated: bool,
+) -> Mapping[sp.Symbol, float]:  # fmt: skip
+    shapes = Model(
+        "run", "a run", (), layers, hidden, heads, kv_heads, head_dim, ffn, vocab,
+        norms_per_layer=2, gated=gated, tied_embeddings=not gated, final_norm=True,
+        source="", where="", status="published",
+    )  # fmt: skip
+    known = {symbol: float(one.value) for symbol, one in shapes.bindings().items()}
+    matrices = {v.n_V: float(shapes.tables), v.n_F: float(shapes.feed_forward_matrices)}
+    return {**known, **matrices}
+
+
+# --- evaluated
+
+
+LAYER = (v.t_slow - v.t_over + v.t_tp + v.t_cp) / v.L_p
+"""Both passes of a layer for a micro-batch, with what is run again."""
+
+
+@lru_cache(maxsize=32)
+def _function(assumptions: Assumptions, timed: bool) -> Compiled:
+    """The seconds of a layer and of a step under some assumptions; unless only `timed`, the bytes
+    of the fullest chip and the seconds of each part as well."""
+    step = step_model(assumptions)
+    definitions = tuple((v.find(term.name), term.expr) for term in step.definitions)
+    others = () if timed else (step.memory_bytes, *(term.expr for term in step.parts))
+    return compiled((LAYER, step.seconds, *others), definitions)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Runs that are configured, in order, to be evaluated with fitted values."""
+
+    runs: tuple[Configured, ...]
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Assumptions, Any, Mapping[sp.Symbol, Any]], ...]:
+        """By assumptions, the places of the runs and a column of each symbol."""
+        places: dict[Assumptions, list[int]] = {}
+        for place, one in enumerate(self.runs):
+            places.setdefault(one.assumptions, []).append(place)
+        made = []
+        for assumptions, chosen in places.items():
+            needed = {*_function(assumptions, False).arguments} - {*FITTED}
+            columns = {s: np.array([self.runs[k].values[s] for k in chosen]) for s in needed}
+            made.append((assumptions, np.array(chosen), columns))
+        return tuple(made)
+
+    @cached_property
+    def alone(self) -> Any:
+        """Which runs are of a layer alone."""
+        return np.array([bool(one.run.layer_seconds) for one in self.runs])
+
+    def seconds(self, values: Mapping[sp.Symbol, Any]) -> Any:
+        """The seconds of every run, for a number of each fitted symbol and run, the last axis."""
+        made = np.empty(values[v.eta].shape)
+        for assumptions, places, columns in self.groups:
+            own = {s: values[s][..., places] for s in FITTED}
+            with np.errstate(all="ignore"):
+                layer, step = _function(assumptions, True)(floats(), {**columns, **own})
+            made[..., places] = np.where(self.alone[places], layer, step)
+        return made
+
+    def replayed(self, values: Mapping[sp.Symbol, Any]) -> list[Replayed]:
+        """What the step model makes of every run, for a number of each fitted symbol and run."""
+        made: dict[int, Replayed] = {}
+        for assumptions, places, columns in self.groups:
+            own = {s: values[s][places] for s in FITTED}
+            with np.errstate(all="ignore"):
+                every = _function(assumptions, False)(floats(), {**columns, **own})
+            table = np.stack([np.broadcast_to(row, places.shape) for row in every])
+            names = [term.name for term in step_model(assumptions).parts]
+            for place, (layer, step, size, *parts) in zip(places, table.T.tolist(), strict=True):
+                seconds = layer if self.alone[place] else step
+                made[place] = Replayed(seconds, size, dict(zip(names, parts, strict=True)))
+        return [made[place] for place in range(len(self.runs))]
+
+
+def known_values(runs: Sequence[Configured]) -> dict[sp.Symbol, Any]:
+    """A number of each fitted symbol for each run: as fitted to published runs, or assumed."""
+    table = fitted()
+
+    def value(symbol: sp.Symbol, owner: str) -> float:
+        row = table.get(symbol.name, {}).get(owner)
+        return row.value if row else float(MEASURED[symbol])
+
+    return {s: np.array([value(s, one.owners[s]) for one in runs]) for s in FITTED}
+
+
+def replayed(runs: Iterable[Run], catalogue: Catalogue | None = None) -> dict[str, Replayed | str]:
+    """By the id of each run what the step model makes of it, or why it makes nothing."""
+    every = {run.id: configured(run, catalogue) for run in runs}
+    taken = tuple(one for one in every.values() if isinstance(one, Configured))
+    made = iter(Replay(taken).replayed(known_values(taken)))
+    return {name: one if isinstance(one, str) else next(made) for name, one in every.items()}

@@ -1,0 +1,90 @@
+"""How the software of published runs works: what a stack does by the source of its runs, what its
+cluster's cards send, and what was fitted to the runs.
+
+The shipped tables stand in data/stacks.toml. A stack says what a run's own row does not; nothing in
+it is told for a single run. What was fitted has the status `derived` and an error.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from derive.facts.catalogue import DATA, contents
+
+LARGEST = 2**20  # bytes of the file
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a source's software does. `clusters` names the cluster by the kind of chip; `kernel` is
+    that of attention (unfused, flash2, cudnn), `gradients` the bytes of an element on the wire,
+    `hidden` whether the data group's traffic hides under passes, `passes` those over memory for
+    each of the element-wise work; `assumed` names what nothing says."""
+
+    clusters: Mapping[str, str]
+    zero: int = 1
+    kernel: str = "cudnn"
+    gradients: int = 4
+    hidden: bool = True
+    passes: float = 1
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a chip sends over the network of a cluster, in bytes a second, one-way."""
+
+    network: float
+    source: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A value that was fitted: of a chip or a cluster, with its relative error (one standard
+    deviation by leaving out a source's model at a time) and the runs that it rests on."""
+
+    value: float
+    error: float
+    runs: int
+
+
+OTHER = Stack({}, assumed=("zero", "kernel", "gradients", "hidden", "passes"))
+"""What is taken of a stack that is not known."""
+
+
+@lru_cache(maxsize=1)
+def _tables() -> Mapping[str, Any]:
+    return tomllib.loads(contents(DATA / "stacks.toml", "stacks.toml", "TOML", LARGEST))
+
+
+@lru_cache(maxsize=1)
+def stacks() -> Mapping[str, Stack]:
+    """The stacks, by the source of their runs."""
+    every = _tables()["stacks"].items()
+    made = {n: Stack(**{**row, "assumed": tuple(row["assumed"])}) for n, row in every}
+    return MappingProxyType(made)
+
+
+@lru_cache(maxsize=1)
+def clusters() -> Mapping[str, Cluster]:
+    """The clusters by name."""
+    return MappingProxyType({n: Cluster(**row) for n, row in _tables()["clusters"].items()})
+
+
+@lru_cache(maxsize=1)
+def fitted() -> Mapping[str, Mapping[str, Fitted]]:
+    """What was fitted: by the name of the symbol, then by chip or cluster."""
+    every = _tables().get("fitted", {}).items()
+    return MappingProxyType({s: {n: Fitted(**row) for n, row in rows.items()} for s, rows in every})
+
+
+def kind_of_chip(name: str) -> str:
+    """The chips that were fitted together: a100, whatever its memory."""
+    first, *rest = name.split("-")
+    return first if first != "tpu" and rest[:1] != ["500w"] else name

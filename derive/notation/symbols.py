@@ -289,7 +289,6 @@ i_p = _model("i_p", one, "number of a pipeline stage, the first one being 0", "i
 t_F = _time("t_F", second, "forward pass of a micro-batch on an inner stage", "t_F")
 t_B = _time("t_B", second, "backward pass of a micro-batch on an inner stage, for inputs", "t_B")
 t_W = _time("t_W", second, "backward pass of a micro-batch on an inner stage, for weights", "t_W")
-t_Wz = _time(
-    "t_Wz", second, "backward pass of a micro-batch on the last stage, for weights", r"t_{W,z}"
-)
-zeta = _model("zeta", one, "share of an inner piece's layers that the first lacks", r"\zeta")
+t_z = _time("t_z", second, "both passes of a micro-batch on the last piece of a pipeline", "t_z")
+t_Wz = _time("t_Wz", second, "the part of t_z in the backward pass for weights", r"t_{W,z}")
+zeta = _model("zeta", one, "share of an inner piece that the first one lacks", r"\zeta")

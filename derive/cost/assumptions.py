@@ -334,6 +334,7 @@ MEASURED: Mapping[sp.Symbol, sp.Expr] = {
     v.eta_hbm: sp.Rational(17, 20),
     v.eta_node: sp.Rational(7, 10),
     v.eta_dcn: sp.Rational(1, 2),
+    v.x_pp: sp.Integer(1),
     v.x_tp: sp.Integer(1),
     v.x_win: sp.Integer(1),
     v.x_hid: sp.Rational(3, 10),

@@ -1,23 +1,34 @@
-"""Schedules of a pipeline as closed forms: the bubble of a step and the micro-batches in flight.
+"""Schedules of a pipeline as closed forms: the bubble of a step, the hops that it waits for, and
+the micro-batches in flight.
 
-Stage i of p holds v pieces of the model, piece i, p + i and so on of p v; v is 1 but where stages
-are interleaved. A step of m micro-batches takes m times those of the slowest stage, and the bubble.
-Hops between stages, the optimizer and gradients stand outside. A simulation of every schedule,
-operation by operation (`tests/cost/schedule_simulator.py`), decides what is said here to be exact.
+Stage i of p holds v pieces of the model, the pieces i, p + i and so on of p v; v is 1 but where
+stages are interleaved. A step of m micro-batches takes m times those of the slowest stage, and the
+bubble; the optimizer and the gradients stand outside. All that is said here to be exact equals a
+simulation of each operation of each stage, in fractions (`tests/cost/schedule_simulator.py`).
 
 1F1B [arXiv 2104.04473]: the last stage starts after the first piece of every stage before it, is
 never idle from there on, and has as many backward passes after its own. So the bubble is the time
-of both passes of a piece of each other stage. With v = 1 that is exact where no stage is slower in
-either pass than the last, with v > 1 where none is slower in either than the one after it. Pieces
-of a stage need not be alike: the first may be shorter (an embedding instead of a layer), the last
-longer (the head). A step takes no less time where a stage takes longer, so that for any stages the
-form with such times put for theirs is an upper bound.
+of both passes of one piece of each other stage (`filling`). With v = 1 that is exact where no stage
+is slower in either pass than the last, with v > 1 where none is slower than the one after it.
+A step takes no less time where a stage takes more, so that for any stages the form with such times
+put for theirs is an upper bound.
+
+In a plan all inner pieces are alike, the first lacks layers (none but the embedding, say), and the
+last has the head. Where the last piece takes no less than an inner one, the bubble is the above.
+Where it takes less, the stage before it is the slowest, and goes on with micro-batches while it
+waits for the last: q forward or backward passes, 1 with v = 1 and else 2. Exact in both cases, but
+for two interleaved stages with a quicker last piece, where it is a lower bound.
 
 ZB-H1 [arXiv 2401.10241]: the backward pass for weights of stage i is i micro-batches late, so that
 the bubble is (p - 1)(t_F + t_B - t_W) for stages alike and m >= p. In general the last stage starts
 after the forward passes before it, and the step ends with a stage's late weights. Exact where the
 last stage is the slowest in each of the three passes and weights take no stage longer than inputs
-or the forward pass.
+or the forward pass; where the last of three or more is quicker, an upper bound.
+
+A hop is what arrives that long after it was sent, while the sender goes on. 1F1B waits for those of
+round trips, 2 (p - 1) for p micro-batches: exact for stages alike, else an upper bound (for ZB-H1
+too). Interleaved stages alike wait for those of the first micro-batch alone, as long as a hop takes
+no more than a pass of a piece. What holds up the sender is part of a stage's time.
 """
 
 from __future__ import annotations
@@ -34,6 +45,13 @@ from derive.notation.errors import DeriveError
 from derive.notation.printed import counted
 
 _least, _most = partial(sp.Min, evaluate=False), partial(sp.Max, evaluate=False)
+
+
+def _up(expr: sp.Expr) -> sp.Expr:
+    """The next whole number, as the floor of the negative: a search watches its ceilings."""
+    return -sp.floor(-expr, evaluate=False)
+
+
 # 1 with more than one of them, else 0
 _PIPED, _SEVERAL = (_least(1, degree - 1) for degree in (v.pp, v.virtual))
 _BEFORE = v.pp - 1 - v.zeta * _PIPED  # the stages before the last, in inner ones
@@ -44,13 +62,15 @@ class Schedule:
     """What a schedule makes of a step.
 
     `bubble` is the seconds of a step beyond n_mb micro-batches on the slowest stage, where the
-    first piece lacks a share zeta of an inner one's layers; all inner pieces are alike.
-    `saved` are the most micro-batches that the stage number i_p has saved at once, in units of
-    all its layers. `interleaves` says whether a stage may have several pieces.
+    first piece lacks a share zeta of an inner one's layers; all inner pieces are alike. `hops` are
+    how many from a stage to the next, one after the other, a step waits for besides. `saved` are
+    the most micro-batches that the stage number i_p has saved at once, in units of all its layers.
+    `interleaves` says whether a stage may have several pieces.
     """
 
     title: str
     bubble: sp.Expr
+    hops: sp.Expr
     saved: sp.Expr
     interleaves: bool = False
 
@@ -82,11 +102,26 @@ def _late(start: sp.Expr, late: Sequence[sp.Expr], last: sp.Expr) -> sp.Expr:
     return start + _most(*late, last) - last
 
 
+def _one_f_one_b() -> sp.Expr:
+    """The bubble of 1F1B, less what the stage before a quicker last one does while it waits."""
+    piece = (v.t_F + v.t_B + v.t_W) / v.virtual
+    pair = _least(1, _most(0, 3 - v.pp)) * (1 - _SEVERAL)  # there the first is the one before
+    before = 1 - v.zeta * pair
+    one_pass = before * _least(v.t_F, v.t_B + v.t_W) / v.virtual
+    lack = _most(before * piece, v.t_z) - v.t_z
+    trips = _least(v.n_mb, 2 + (v.n_mb - 2) * _SEVERAL)
+    done = _least(before * piece, lack + (1 + _SEVERAL) * one_pass, trips * lack)
+    return _BEFORE * piece - _PIPED * done
+
+
+_ROUND_TRIPS = 2 * (v.n_mb + v.pp - 2 - _up((v.n_mb - 1) / v.pp))
+_FIRST_TRIP = 2 * (v.pp * v.virtual - 1) * _PIPED
+_WARM_UP = (v.pp - 1 - v.i_p) * (1 + _SEVERAL) + (v.virtual - 1) * v.pp
 _INTERLEAVED = Schedule(
     "interleaved 1F1B",
-    _BEFORE * (v.t_F + v.t_B + v.t_W) / v.virtual,
-    _least((v.pp - 1 - v.i_p) * (1 + _SEVERAL) + (v.virtual - 1) * v.pp + 1, v.n_mb * v.virtual)
-    / v.virtual,
+    _one_f_one_b(),
+    _ROUND_TRIPS + (_FIRST_TRIP - _ROUND_TRIPS) * _SEVERAL,
+    _least(_WARM_UP + 1, v.n_mb * v.virtual) / v.virtual,
     interleaves=True,
 )
 _ZERO_BUBBLE = Schedule(
@@ -97,8 +132,9 @@ _ZERO_BUBBLE = Schedule(
             _BEFORE * v.t_B + (1 - v.zeta) * v.t_W,  # of the first stage, and of the second
             (v.pp - 2) * v.t_B + _least(2, v.n_mb) * v.t_W,
         ),
-        _least(v.pp, v.n_mb) * v.t_Wz,
+        _least(v.pp, v.n_mb) * _most(v.t_W, v.t_Wz),
     ),
+    _ROUND_TRIPS,
     _least(v.pp, v.n_mb),
 )
 SCHEDULES: Mapping[str, Schedule] = MappingProxyType(
@@ -120,30 +156,41 @@ def why_not(schedule: str, stages: int, virtual: int, micro_batches: int) -> str
 
 
 def layer_split(
-    layers: int, pieces: int, first: int | None = None, last: int | None = None
+    layers: int,
+    pieces: int,
+    first: int | None = None,
+    last: int | None = None,
+    given: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
     """The layers of each piece of a pipeline, which are p v pieces.
 
     Alike where the pieces divide the layers. Else embedding and head count as a layer each, of the
     first and of the last piece (Llama 3, arXiv 2407.21783: 126 layers on 128 pieces), and where
-    that does not divide either, the pieces towards the last have one more. With `first` or `last`
-    given, the others share the rest. Raises DeriveError where a piece would have less than none.
+    that does not divide either, the pieces towards the last have one more. With the layers of the
+    `first` or `last` piece given, the others share the rest; or all of them are `given`. Raises
+    DeriveError where they are not all of the layers, or where an inner piece would have none.
     """
-    if first is None and last is None:
-        less = (0, 0) if layers % pieces == 0 else (1, 1)
-        each, more = divmod(layers + sum(less), pieces)
-        split = [each + (place >= pieces - more) for place in range(pieces)]
-        split[0] -= less[0]
-        split[-1] -= less[1]
+    if given is not None:
+        split = [*given]
+    elif first is None and last is None and layers % pieces:
+        split = _shared(layers + 2, pieces, first, last)
+        split[0], split[-1] = split[0] - 1, split[-1] - 1
     else:
-        ends = [end for end in (first, last) if end is not None]
-        inner = pieces - len(ends)
-        each, more = divmod(layers - sum(ends), max(inner, 1))
-        split = [each + (place >= inner - more) for place in range(inner)]
-        split = [*([] if first is None else [first]), *split, *([] if last is None else [last])]
-    if min(split) < 0 or sum(split) != layers:
-        raise DeriveError(f"{counted(layers, 'layer')} do not split over {pieces} pieces")
+        split = _shared(layers, pieces, first, last)
+    if len(split) != pieces or sum(split) != layers:
+        told = f"{counted(sum(split), 'layer')} on {counted(len(split), 'piece')}"
+        raise DeriveError(f"expected {layers} layers on {counted(pieces, 'piece')}, found {told}")
+    if min(split) < 0 or 0 in split[1:-1]:
+        raise DeriveError(f"{counted(layers, 'layer')} are too few for {pieces} pieces")
     return tuple(split)
+
+
+def _shared(layers: int, pieces: int, first: int | None, last: int | None) -> list[int]:
+    """As many layers for each of the others, those towards the last one more."""
+    before, after = ([] if end is None else [end] for end in (first, last))
+    inner = pieces - len(before) - len(after)
+    each, more = divmod(layers - sum(before) - sum(after), max(inner, 1))
+    return [*before, *(each + (place >= inner - more) for place in range(inner)), *after]
 
 
 def by_stage(split: Sequence[int], stages: int) -> tuple[int, ...]:

@@ -197,7 +197,7 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         define(v.t_cp, sp.Max(v.t_ring, v.t_attn, evaluate=False) - v.t_attn),
         define(v.t_pp, (v.virtual if uneven else 1) * hops * v.x_pp * piped, uneven),
         *(waits := traffic(assumptions)),
-        define(v.t_mb, sp.Add(v.t_slow, v.t_tp, v.t_cp, v.t_pp, *(v.t_z for _ in waits))),
+        define(v.t_mb, sp.Add(v.t_slow, v.t_tp, v.t_cp, v.t_pp, *(v.t_wg for _ in waits))),
         *_inner_stage(assumptions),
     )
 
@@ -219,13 +219,14 @@ def _inner_stage(assumptions: Assumptions) -> tuple[Term, ...]:
     if not rests_on:
         return ()
     times = layer_times(assumptions)
+    each = (v.t_F + v.t_B + v.t_W) / v.L_p
     lacking = (v.pp - 1) * v.L_p - (v.L - v.L_l)
-    forward = v.L_p * times[v.t_f] + v.t_tp * sp.Rational(1, 2)
     terms = [
         define(v.zeta, lacking * v.virtual / v.L_p, rests_on),
-        define(v.t_F, forward, rests_on),
+        define(v.t_F, v.L_p * times[v.t_f] + v.t_tp * sp.Rational(1, 2), rests_on),
         define(v.t_W, v.L_p * times[v.t_w], rests_on),
-        define(v.t_B, v.t_mb - v.t_over - v.t_pp - v.t_F - v.t_W, rests_on),
+        define(v.t_B, v.t_mb - v.t_over - v.t_F - v.t_W, rests_on),
+        define(v.t_z, (v.L_l - v.L_p + v.L_p / v.virtual) * each + times[v.t_V], rests_on),
     ]
     if assumptions.schedule == "zero-bubble":
         head = times[v.t_V] * sp.Rational(1, 3)  # one product of three, all of one size
@@ -337,7 +338,7 @@ def traffic(assumptions: Assumptions) -> tuple[Term, ...]:
     forward = _exposed(gather / v.L_p, times[v.t_f] + half, assumptions)
     backward = times[v.t_b] + v.t_redo / v.L_p + half
     both = _exposed((gather + scatter) / v.L_p, backward, assumptions)
-    return (define(v.t_z, v.L_p * (forward + both), rests_on),)
+    return (define(v.t_wg, v.L_p * (forward + both), rests_on),)
 
 
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:
@@ -377,8 +378,9 @@ def _bubble(assumptions: Assumptions) -> sp.Expr:
     times = layer_times(assumptions)
     if "uneven_stages" not in assumptions:
         return (v.pp - 1) * (v.t_mb - times[v.t_V])
-    hops = (v.pp - 1) * v.t_pp / v.virtual
-    return SCHEDULES[assumptions.schedule].bubble + hops
+    schedule = SCHEDULES[assumptions.schedule]
+    hidden = (1 - v.x_pp) / v.x_pp * v.t_pp / (2 * v.virtual)  # of a hop, which still takes time
+    return schedule.bubble + schedule.hops * hidden
 
 
 def _data_traffic(assumptions: Assumptions) -> Term:
@@ -395,7 +397,7 @@ def _data_traffic(assumptions: Assumptions) -> Term:
         exposed = _exposed(scatter, v.L_p * times[v.t_b] + v.t_redo, assumptions)
         exposed += _exposed(gather, v.L_p * times[v.t_f], assumptions)
     if "sharded_states" in assumptions:
-        exposed += v.n_mb * v.t_z
+        exposed += v.n_mb * v.t_wg
     rests_on = assumptions.on("gradient_window", "sharded_states", "contention")
     return Term("dp", exposed, second, "gradient traffic not hidden", rests_on)
 

@@ -314,7 +314,9 @@ t_A = _time("t_A", second, "attention of a layer forward, for a micro-batch", "t
 t_dA = _time("t_dA", second, "attention of a layer backward, for a micro-batch", "t_{dA}")
 t_V = _time("t_V", second, "both passes of the head for a micro-batch", "t_V")
 t_over = _time("t_over", second, "last stage beyond the fullest, a micro-batch", r"t_{\text{over}}")
-t_z = _time("t_z", second, "weights' and gradients' traffic of a micro-batch, not hidden", "t_z")
+t_wg = _time(
+    "t_wg", second, "weights' and gradients' traffic of a micro-batch not hidden", r"t_{\text{wg}}"
+)
 x_w = _model("x_w", one, "share of the weights on a chip", "x_w")
 x_g = _model("x_g", one, "share of the gradients on a chip", "x_g")
 x_o = _model("x_o", one, "share of the optimizer state on a chip", "x_o")
@@ -329,10 +331,10 @@ i_p = _model("i_p", one, "number of a pipeline stage, the first one being 0", "i
 t_F = _time("t_F", second, "forward pass of a micro-batch on an inner stage", "t_F")
 t_B = _time("t_B", second, "backward pass of a micro-batch on an inner stage, for inputs", "t_B")
 t_W = _time("t_W", second, "backward pass of a micro-batch on an inner stage, for weights", "t_W")
-t_Wz = _time(
-    "t_Wz", second, "backward pass of a micro-batch on the last stage, for weights", r"t_{W,z}"
-)
-zeta = _model("zeta", one, "share of an inner piece's layers that the first lacks", r"\zeta")
+t_z = _time("t_z", second, "both passes of a micro-batch on the last piece of a pipeline", "t_z")
+t_Wz = _time("t_Wz", second, "the part of t_z in the backward pass for weights", r"t_{W,z}")
+zeta = _model("zeta", one, "share of an inner piece that the first one lacks", r"\zeta")
+
 # --- experts of a model
 n_k = _model("n_k", units.label("expert"), "experts that a token goes to", "n_k")
 n_S = _model("n_S", units.label("expert"), "shared experts, which every token goes to", "n_S")

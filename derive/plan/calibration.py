@@ -70,7 +70,9 @@ class Calibration:
 
     def predicted(self, logs: Any) -> Any:
         """The logarithm of each predicted time, for those of the shares, the last axis."""
-        values = {s: np.exp(logs[..., places]) for s, places in zip(FITTED, self.places, strict=True)}
+        values = {
+            s: np.exp(logs[..., places]) for s, places in zip(FITTED, self.places, strict=True)
+        }
         return np.log(self.replay.seconds(values))
 
     def fit(self, taken: Any, start: Any = None) -> Any:

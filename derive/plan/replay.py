@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy as sp
 
-from derive.cost.assumptions import BYTES, DEFAULT, MEASURED, Assumptions, assume
-from derive.cost.step import StepModel, step_model
+from derive.cost.assumptions import DEFAULT, MEASURED, Assumptions, assume
+from derive.cost.step import step_model
 from derive.facts import Catalogue, Chip, Model, chip
 from derive.facts.runs import Run
 from derive.facts.stacks import OTHER, Stack, clusters, fitted, kind_of_chip, stacks
@@ -86,9 +86,7 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
     return Configured(run, assumptions, values, owners)
 
 
-def _values(
-    run: Run, on: Chip, stack: Stack, assumptions: Assumptions
-) -> dict[sp.Symbol, float]:
+def _values(run: Run, on: Chip, stack: Stack, assumptions: Assumptions) -> dict[sp.Symbol, float]:
     degrees = {
         v.tp: run.tp, v.cp: run.cp, v.pp: run.pp, v.dp: run.dp, v.virtual: run.virtual,
         v.b_seq: run.micro_batch, v.replicas: _replicas(run), v.T: run.seq, v.B_seq: run.batch,

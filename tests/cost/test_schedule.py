@@ -15,9 +15,10 @@ from derive.cost import schedule
 from derive.cost.schedule import SCHEDULES, by_stage, layer_split, why_not
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
+from derive.solve.evaluate import exactly
 
 ORDERS: dict[str, Order] = {
-    "1f1b": one_f_one_b, "interleaved": one_f_one_b, "zero-bubble": zero_bubble,
+    "1f1b": one_f_one_b, "zero-bubble": zero_bubble,
 }  # fmt: skip
 Times = dict[str, list[Fraction]]
 
@@ -37,10 +38,7 @@ def shapes(name: str) -> Iterator[tuple[int, int, int]]:
 
 
 def value(expr: sp.Expr, **numbers: Fraction | int) -> Fraction:
-    known = {v.find(name): sp.Rational(number) for name, number in numbers.items()}
-    number = expr.xreplace(known).doit()
-    assert number.is_Rational, f"{number} has no value"
-    return Fraction(int(number.p), int(number.q))
+    return exactly(expr, {v.find(name): Fraction(number) for name, number in numbers.items()})
 
 
 def slowest(time: Times, p: int) -> Fraction:
@@ -50,25 +48,53 @@ def slowest(time: Times, p: int) -> Fraction:
     )
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_stages_of_three_kinds(name: str) -> None:
-    """A first piece with fewer layers and a last one with the head: the step is exact."""
-    pick = Random(name)
+def kinds(pick: Random, pieces: int) -> tuple[Times, dict[str, Fraction]]:
+    """Times of pieces of which the first and the last are not as the inner ones, and what they
+    are in the symbols of a bubble but for the pieces of a stage. The last may be the quicker or
+    the slower, in each pass; backward passes for weights are the quickest."""
+    inner = {kind: Fraction(pick.randint(1, 9)) for kind in "FBW"}
+    inner["W"] = min(inner.values())
+    zeta = Fraction(pick.randint(0, 4), 4) if pieces > 1 else Fraction(0)
+    low, high = pick.choice([(0, 8), (8, 24)])
+    time = {kind: [t] * pieces for kind, t in inner.items()}
+    for passes in time.values():
+        passes[0] *= 1 - zeta
+        passes[-1] *= Fraction(pick.randint(low, high), 8)
+    time["W"][-1] = min(passes[-1] for passes in time.values())
+    last = sum((passes[-1] for passes in time.values()), Fraction(0))
+    return time, {"zeta": zeta, "t_z": last, "t_Wz": time["W"][-1]} | {
+        f"t_{kind}": t for kind, t in inner.items()
+    }
+
+
+def of_three_kinds(name: str, pick: Random) -> Iterator[tuple[Fraction, Fraction, bool, int]]:
+    """For each shape the seconds of a step, simulated and by the closed form; whether the last
+    piece is quicker than an inner one; and how many stages there are."""
     for p, m, n in shapes(name):
-        inner = {kind: Fraction(pick.randint(1, 9)) for kind in "FBW"}
-        inner["W"] = min(inner.values())
-        short = Fraction(pick.randint(0, 4), 4) if p > 1 else Fraction(0)
-        more = {kind: Fraction(pick.randint(0, 9)) for kind in "FBW"}
-        more["W"] = min(more.values())
-        time = {kind: [t] * (p * n) for kind, t in inner.items()}
-        for kind in time:
-            time[kind][0] *= 1 - short
-            time[kind][-1] += more[kind]
-        bubble = value(
-            SCHEDULES[name].bubble, pp=p, n_mb=m, virtual=n, zeta=short,
-            t_F=inner["F"] * n, t_B=inner["B"] * n, t_W=inner["W"] * n, t_Wz=time["W"][-1],
-        )  # fmt: skip
-        assert run(name, p, m, n, time).seconds == m * slowest(time, p) + bubble
+        time, known = kinds(pick, p * n)
+        quicker = any(passes[-1] < known[f"t_{kind}"] for kind, passes in time.items())
+        for kind in "FBW":
+            known[f"t_{kind}"] *= n
+        bubble = value(SCHEDULES[name].bubble, pp=p, n_mb=m, virtual=n, **known)
+        yield run(name, p, m, n, time).seconds, m * slowest(time, p) + bubble, quicker, p
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_first_and_last_pieces_that_are_not_as_the_inner_ones(seed: int) -> None:
+    """1F1B is exact, whether the last piece is the quicker or the slower."""
+    for seconds, form, *_ in of_three_kinds("1f1b", Random(seed)):
+        assert seconds == form
+    for seconds, form, quicker, p in of_three_kinds("1f1b", Random(seed)):
+        assert form <= seconds if quicker and p == 2 else form == seconds
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_zero_bubble_with_a_last_stage_that_is_not_as_the_inner_ones(seed: int) -> None:
+    for seconds, form, quicker, p in of_three_kinds("zero-bubble", Random(seed)):
+        if not quicker:
+            assert seconds == form
+        elif p != 2:
+            assert seconds <= form
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -77,14 +103,14 @@ def test_micro_batches_in_flight(name: str) -> None:
     for p, m, n in shapes(name):
         time = {kind: [Fraction(pick.randint(1, 9)) for _ in range(p * n)] for kind in "FBW"}
         seen = run(name, p, m, n, time)
-        held = [value(SCHEDULES[name].in_flight(i), pp=p, n_mb=m, virtual=n) for i in range(p)]
+        held = [value(SCHEDULES[name].saved, i_p=i, pp=p, n_mb=m, virtual=n) for i in range(p)]
         assert held == [Fraction(chunks, n) for chunks in seen.kept]
 
 
 def test_the_first_stage_of_an_interleaved_pipeline_holds_most() -> None:
     """p (1 + (p - 1)/(p v)) micro-batches [Megatron-LM], where there are as many."""
     for p, n in product(range(1, 9), range(2, 6)):
-        held = value(SCHEDULES["interleaved"].in_flight(0), pp=p, n_mb=8 * p, virtual=n)
+        held = value(SCHEDULES["1f1b"].in_flight(0), pp=p, n_mb=8 * p, virtual=n)
         assert held == p * (1 + Fraction(p - 1, p * n))
 
 
@@ -111,10 +137,10 @@ def test_any_stages_of_which_the_last_is_the_slowest() -> None:
 
 def test_interleaved_stages_none_of_which_is_slower_than_the_next() -> None:
     pick = Random(2)
-    for p, m, n in list(shapes("interleaved")) * 2:
+    for p, m, n in list(shapes("1f1b")) * 2:
         time = {kind: sorted(lists(pick, p)) * n for kind in "FB"}
         stages = [sp.Rational(f + b) for f, b in zip(time["F"], time["B"], strict=True)][:p]
-        seconds = run("interleaved", p, m, n, time).seconds
+        seconds = run("1f1b", p, m, n, time).seconds
         assert seconds == m * n * stages[-1] + schedule.filling(stages)
 
 
@@ -141,12 +167,47 @@ def test_layers_are_split() -> None:
             assert max(split) - min(split) <= 2
     assert layer_split(30, 4, first=6, last=6) == (6, 9, 9, 6)
     assert layer_split(30, 4, last=3) == (9, 9, 9, 3)
-    with pytest.raises(DeriveError, match="3 layers do not split over 8 pieces"):
+    assert layer_split(6, 3, given=[1, 3, 2]) == (1, 3, 2)
+
+
+def test_layers_that_do_not_split() -> None:
+    with pytest.raises(DeriveError, match="3 layers are too few for 8 pieces"):
         layer_split(3, 8)
+    with pytest.raises(DeriveError, match="6 layers are too few for 4 pieces"):
+        layer_split(6, 4, first=6)
+    with pytest.raises(DeriveError, match="expected 6 layers on 3 pieces, found 7 layers on 3"):
+        layer_split(6, 3, given=[1, 4, 2])
+    with pytest.raises(DeriveError, match="expected 6 layers on 1 piece, found 6 layers on 2"):
+        layer_split(6, 1, first=3, last=3)
 
 
 def test_why_a_schedule_cannot_run() -> None:
-    assert why_not("interleaved", 6, 2, 3) == "3 micro-batches on 6 interleaved stages"
-    assert why_not("interleaved", 6, 1, 3) is None
-    assert why_not("interleaved", 6, 2, 12) is None
+    assert why_not("1f1b", 6, 2, 3) == "3 micro-batches on 6 interleaved stages"
+    assert why_not("1f1b", 6, 1, 3) is None
+    assert why_not("1f1b", 6, 2, 12) is None
     assert "2 virtual stages a rank" in str(why_not("1f1b", 6, 2, 12))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_hops_of_stages_alike(name: str) -> None:
+    """Exact for 1F1B; where stages are interleaved, up to hops as long as a pass of a piece."""
+    pick = Random(name)
+    for p, m, n in shapes(name):
+        each = {kind: Fraction(pick.randint(1, 9)) for kind in "FBW"}
+        each["W"] = min(each.values())
+        hop = min(each["F"], each["B"] + each["W"]) * Fraction(pick.randint(1, 8), 8)
+        if n == 1:
+            hop *= pick.randint(1, 4)
+        time = {kind: [t] * (p * n) for kind, t in each.items()}
+        waits = run(name, p, m, n, time, hop).seconds - run(name, p, m, n, time).seconds
+        most = hop * value(SCHEDULES[name].hops, pp=p, n_mb=m, virtual=n)
+        assert waits <= most if name == "zero-bubble" else waits == most
+
+
+def test_hops_of_any_stages() -> None:
+    pick = Random(4)
+    for p, m, _ in list(shapes("1f1b")) * 2:
+        time = {kind: lists(pick, p) for kind in "FB"}
+        hop = Fraction(pick.randint(1, 20), 4)
+        waits = run("1f1b", p, m, 1, time, hop).seconds - run("1f1b", p, m, 1, time).seconds
+        assert waits <= hop * value(SCHEDULES["1f1b"].hops, pp=p, n_mb=m)

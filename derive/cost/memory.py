@@ -24,7 +24,7 @@ import sympy as sp
 
 from derive.cost import stage
 from derive.cost.assumptions import ADAM_MOMENTS, Assumptions
-from derive.cost.schedule import SCHEDULES
+from derive.cost.schedule import OF_STEP
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import byte
@@ -82,7 +82,7 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     uneven = on("uneven_stages")
     in_flight = {v.n_fly: sp.Min(v.pp, v.n_mb, evaluate=False)}
     if uneven:
-        saved_by = SCHEDULES[assumptions.schedule].saved
+        saved_by = OF_STEP[assumptions.schedule].saved
         second = sp.Min(1, v.pp - 1, evaluate=False)  # the first, where there is no other
         places = {v.n_fly: sp.S.Zero, v.q_2: second, v.q_l: v.pp - 1}
         in_flight = {symbol: saved_by.xreplace({v.i_p: place}) for symbol, place in places.items()}

@@ -124,22 +124,34 @@ _INTERLEAVED = Schedule(
     _least(_WARM_UP + 1, v.n_mb * v.virtual) / v.virtual,
     interleaves=True,
 )
-_ZERO_BUBBLE = Schedule(
-    "zero-bubble ZB-H1",
-    _late(
-        _BEFORE * v.t_F,
-        (
-            _BEFORE * v.t_B + (1 - v.zeta) * v.t_W,  # of the first stage, and of the second
-            (v.pp - 2) * v.t_B + _least(2, v.n_mb) * v.t_W,
-        ),
-        _least(v.pp, v.n_mb) * _most(v.t_W, v.t_Wz),
+_ALONE = {v.virtual: sp.S.One}
+SCHEDULES: Mapping[str, Schedule] = MappingProxyType({
+    "1f1b": Schedule(
+        "1F1B",
+        _INTERLEAVED.bubble.xreplace(_ALONE),
+        _INTERLEAVED.hops.xreplace(_ALONE),
+        _INTERLEAVED.saved.xreplace(_ALONE),
     ),
-    _ROUND_TRIPS,
-    _least(v.pp, v.n_mb),
+    "interleaved": _INTERLEAVED,
+    "zero-bubble": Schedule(
+        "zero-bubble ZB-H1",
+        _late(
+            _BEFORE * v.t_F,
+            (
+                _BEFORE * v.t_B + (1 - v.zeta) * v.t_W,  # of the first stage, and of the second
+                (v.pp - 2) * v.t_B + _least(2, v.n_mb) * v.t_W,
+            ),
+            _least(v.pp, v.n_mb) * _most(v.t_W, v.t_Wz),
+        ),
+        _ROUND_TRIPS,
+        _least(v.pp, v.n_mb),
+    ),
+})  # fmt: skip
+
+OF_STEP: Mapping[str, Schedule] = MappingProxyType(
+    {"1f1b": _INTERLEAVED, "zero-bubble": SCHEDULES["zero-bubble"]}
 )
-SCHEDULES: Mapping[str, Schedule] = MappingProxyType(
-    {"1f1b": _INTERLEAVED, "zero-bubble": _ZERO_BUBBLE}
-)
+"""The schedule by the assumption of a step, with any number of virtual stages."""
 
 
 def why_not(schedule: str, stages: int, virtual: int, micro_batches: int) -> str | None:

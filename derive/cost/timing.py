@@ -21,7 +21,7 @@ from derive.cost.assumptions import Assumptions
 from derive.cost.block import Block
 from derive.cost.network import Network, Switch, TwoLevels
 from derive.cost.program import TRAVERSALS, Move, PassCost
-from derive.cost.schedule import SCHEDULES
+from derive.cost.schedule import OF_STEP
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import flop, second
@@ -378,7 +378,7 @@ def _bubble(assumptions: Assumptions) -> sp.Expr:
     times = layer_times(assumptions)
     if "uneven_stages" not in assumptions:
         return (v.pp - 1) * (v.t_mb - times[v.t_V])
-    schedule = SCHEDULES[assumptions.schedule]
+    schedule = OF_STEP[assumptions.schedule]
     hidden = (1 - v.x_pp) / v.x_pp * v.t_pp / (2 * v.virtual)  # of a hop, which still takes time
     return schedule.bubble + schedule.hops * hidden
 

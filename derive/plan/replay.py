@@ -26,6 +26,10 @@ from derive.solve.evaluate import Compiled, compiled, floats
 FITTED = (v.eta, v.eta_A, v.eta_node, v.eta_dcn)
 """What of a chip and a cluster is fitted to runs."""
 RECOMPUTED: Mapping[str | None, Mapping[str, str]] = {
+    "partial:selective": {"recompute": "given"},  # every other product: half of the work
+    "partial:minimal": {"recompute": "none"},
+    "partial:custom": {"recompute": "none"},
+    "partial:minimal_with_context": {"recompute": "none"},
     None: {"recompute": "none"},
     "none": {"recompute": "none"},
     "full": {"recompute": "full"},
@@ -67,8 +71,7 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
     stack = stacks().get(run.source, OTHER)
     kind = kind_of_chip(on.name)
     changes: dict[str, Any] = {"sequence_parallel": bool(run.sequence_parallel)}
-    partial = (run.recompute or "").startswith("partial")
-    changes |= RECOMPUTED["none" if partial else run.recompute]
+    changes |= RECOMPUTED[run.recompute]
     if stack.kernel == "unfused":
         changes.setdefault("kernels", "unfused")
     elif run.recompute == "selective":
@@ -99,6 +102,7 @@ def _values(run: Run, on: Chip, stack: Stack, assumptions: Assumptions) -> dict[
         v.e_g: float(_gradients(run, stack)),
         v.x_win: float(stack.hidden), v.x_el: float(stack.passes), v.x_pp: 1.0,
     }  # fmt: skip
+    known[v.L_g] = known[v.L] / known[v.pp] / 2
     if run.layer_seconds:
         known[v.B_seq] = known[v.b_seq] * known[v.dp]
     return known

@@ -18,7 +18,7 @@ from derive.notation.errors import DeriveError
 from derive.solve.evaluate import exactly
 
 ORDERS: dict[str, Order] = {
-    "1f1b": one_f_one_b, "zero-bubble": zero_bubble,
+    "1f1b": one_f_one_b, "interleaved": one_f_one_b, "zero-bubble": zero_bubble,
 }  # fmt: skip
 Times = dict[str, list[Fraction]]
 
@@ -84,7 +84,7 @@ def test_first_and_last_pieces_that_are_not_as_the_inner_ones(seed: int) -> None
     """1F1B is exact, whether the last piece is the quicker or the slower."""
     for seconds, form, *_ in of_three_kinds("1f1b", Random(seed)):
         assert seconds == form
-    for seconds, form, quicker, p in of_three_kinds("1f1b", Random(seed)):
+    for seconds, form, quicker, p in of_three_kinds("interleaved", Random(seed)):
         assert form <= seconds if quicker and p == 2 else form == seconds
 
 
@@ -110,7 +110,7 @@ def test_micro_batches_in_flight(name: str) -> None:
 def test_the_first_stage_of_an_interleaved_pipeline_holds_most() -> None:
     """p (1 + (p - 1)/(p v)) micro-batches [Megatron-LM], where there are as many."""
     for p, n in product(range(1, 9), range(2, 6)):
-        held = value(SCHEDULES["1f1b"].in_flight(0), pp=p, n_mb=8 * p, virtual=n)
+        held = value(SCHEDULES["interleaved"].in_flight(0), pp=p, n_mb=8 * p, virtual=n)
         assert held == p * (1 + Fraction(p - 1, p * n))
 
 
@@ -137,10 +137,10 @@ def test_any_stages_of_which_the_last_is_the_slowest() -> None:
 
 def test_interleaved_stages_none_of_which_is_slower_than_the_next() -> None:
     pick = Random(2)
-    for p, m, n in list(shapes("1f1b")) * 2:
+    for p, m, n in list(shapes("interleaved")) * 2:
         time = {kind: sorted(lists(pick, p)) * n for kind in "FB"}
         stages = [sp.Rational(f + b) for f, b in zip(time["F"], time["B"], strict=True)][:p]
-        seconds = run("1f1b", p, m, n, time).seconds
+        seconds = run("interleaved", p, m, n, time).seconds
         assert seconds == m * n * stages[-1] + schedule.filling(stages)
 
 
@@ -182,9 +182,9 @@ def test_layers_that_do_not_split() -> None:
 
 
 def test_why_a_schedule_cannot_run() -> None:
-    assert why_not("1f1b", 6, 2, 3) == "3 micro-batches on 6 interleaved stages"
-    assert why_not("1f1b", 6, 1, 3) is None
-    assert why_not("1f1b", 6, 2, 12) is None
+    assert why_not("interleaved", 6, 2, 3) == "3 micro-batches on 6 interleaved stages"
+    assert why_not("interleaved", 6, 1, 3) is None
+    assert why_not("interleaved", 6, 2, 12) is None
     assert "2 virtual stages a rank" in str(why_not("1f1b", 6, 2, 12))
 
 

@@ -1,8 +1,8 @@
 """Published training runs: configuration and measured values as printed, a row each.
 
-The shipped rows stand in data/runs.csv, whose columns are the fields of `Run`. A file of a user's
-has the same columns (CSV), or an object a line with the keys of `KEYS` (JSONL). Every row of a file
-is either taken or an error; which of them a study leaves out, and why, `reasons` says.
+The shipped rows stand in data/runs.csv; data/runs.toml says what its columns are, the fields of
+`Run`. A file of a user's is such a CSV, or JSONL of the longer form that runs.toml describes. Every
+row of a file is either taken or an error; why a study leaves one out, `reasons` says.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from io import StringIO
 from math import prod
 from os import PathLike
 from pathlib import Path
@@ -32,22 +35,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """One run; None where the source does not say.
-
-    `batch` is in sequences a step, `seq` in tokens, `node` in chips; `dp` counts the ranks of
-    experts and of FSDP, so that tp*cp*pp*dp = cards. `shared_ffn` is the width of all shared
-    experts. `fsdp` is full (weights freed after use), grad (kept) or hybrid:N (shards over N
-    chips); `recompute` none, selective (the attention core), full or partial:NAME; `precision`
-    bf16, fp16, fp8, int8 or mixed (16 bits, not named). `storage` is what is said of bytes kept or
-    sent: weights-fp32, weights-bf16, grads-fp32, or pure or default, llm-foundry's modes.
-
-    Measured: `step_seconds`; `tokens_per_second` and `tflops` (1e12 FLOP/s) of one chip; `mfu`, a
-    share of `peak_tflops`; `layer_seconds`, both passes of one layer alone; bytes of the fullest
-    chip as its allocator counts them (allocated, reserved) or the device. `tflops` and `mfu` count
-    what is recomputed where `counts_recompute`, half of the scores where `causal_halved`.
-    `missing` names what the source does not print, `doubts` what it contradicts itself in (degrees,
-    tokens). `tier` A to C is how complete a row is, `core` whether it is checked twice.
-    """
+    """One run, as the columns of data/runs.toml say; None where the source does not."""
 
     id: str
     source: str
@@ -55,7 +43,6 @@ class Run:
     tier: str
     core: bool
     model: str
-    params: float | None
     layers: int | None
     hidden: int | None
     heads: int | None
@@ -187,15 +174,10 @@ def studied(run: Run) -> bool:
     """Whether a run is of the set to which step times are fitted: dense, in 16 bits, on GPUs, of
     tier A or core, its configuration stated. Layers alone, noisy rows and partial recomputation,
     which RULES leave out, are in it."""
-    graded = (run.tier == "A" or run.core) and not run.chip.startswith("tpu")
-    allowed = {
-        "vocab",
-        "precision",
-        "noisy",
-        "partial",
-        *(["layer", "time"] * bool(run.layer_seconds)),
-    }
+    allowed = {"vocab", "precision", "noisy", "partial"}
+    allowed |= {"layer", "time"} if run.layer_seconds else set()
     dense = not run.experts and run.precision not in ("fp8", "int8")
+    graded = (run.tier == "A" or run.core) and not run.chip.startswith("tpu")
     return dense and graded and allowed.issuperset(reasons(run))
 
 
@@ -217,14 +199,11 @@ def read_runs(path: str | PathLike[str]) -> tuple[Run, ...]:
     itself, and for a file that cannot be read or has no row.
     """
     shown = str(path) if str(path).isprintable() and len(str(path)) < 200 else quoted(path)
-    kind = "JSONL" if Path(path).suffix == ".jsonl" else "CSV"
-    text = contents(Path(path), shown, kind, LARGEST)
+    kind, rows = ("JSONL", _of_jsonl) if Path(path).suffix == ".jsonl" else ("CSV", _of_csv)
     chips = {name for one in shipped().chips.values() for name in (one.name, *one.aliases)}
     chips |= {run.chip for run in runs()}
-    if kind == "CSV":
-        taken = tuple(_checked(_of_csv(text, shown), {}, chips))
-    else:
-        taken = tuple(_checked(_of_jsonl(text, shown), KEYS, chips))
+    text, keys = contents(Path(path), shown, kind, LARGEST), _form()["keys"]
+    taken = tuple(_checked(rows(text, shown), keys if kind == "JSONL" else {}, chips))
     if not taken:
         raise FactError(f"{shown}: expected a run, found none")
     return taken
@@ -239,13 +218,13 @@ _NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
 
 
 def _checked(
-    rows: Iterable[tuple[Place, Row]], names: Mapping[str, str], chips: Iterable[str] = ()
+    rows: Iterable[tuple[Place, Row]], keys: Mapping[str, str], chips: Iterable[str] = ()
 ) -> Iterator[Run]:
-    """The rows as runs; errors call fields by their `names` in the file."""
+    """The rows as runs; errors call fields by their `keys` in the file."""
     seen = set()
+    called = {name: keys.get(name, name) for name in KINDS}
     for place, row in rows:
-        called = {name: names.get(name, name) for name in KINDS}
-        run = Run(**{n: _typed(row[n], kind, place, called[n], n) for n, kind in KINDS.items()})
+        run = Run(**{name: _typed(row[name], name, place, called[name]) for name in KINDS})
         if run.id in seen:
             raise place.fault(called["id"], "a new one", f"{quoted(run.id)} again")
         seen.add(run.id)
@@ -257,9 +236,9 @@ def _checked(
         yield run
 
 
-def _typed(value: Any, kind: str, place: Place, called: str, name: str) -> Any:
+def _typed(value: Any, name: str, place: Place, called: str) -> Any:
     """A value of a file as the type that its field declares; raises FactError."""
-    kind, _, optional = kind.partition(" | ")
+    kind, _, optional = KINDS[name].partition(" | ")
     if kind.startswith("tuple"):
         return tuple((value or "").split())
     if value in (None, "") and optional:
@@ -268,14 +247,11 @@ def _typed(value: Any, kind: str, place: Place, called: str, name: str) -> Any:
         return checks.text(value, place, called)
     if kind == "bool":
         return checks.flag({"true": True, "false": False}.get(str(value), value), place, called)
-    try:
-        number = Decimal(value) if isinstance(value, str) else value
-    except InvalidOperation:
-        number = value
-    if kind == "int":
-        nothing = name in _MAY_BE_ZERO and number == 0
-        return 0 if nothing else checks.count(number, place, called)
-    return float(checks.number(number, place, called))
+    with suppress(InvalidOperation):
+        value = Decimal(value) if isinstance(value, str) else value
+    if kind == "float":
+        return float(checks.number(value, place, called))
+    return 0 if value == 0 and name in _MAY_BE_ZERO else checks.count(value, place, called)
 
 
 def _faults(run: Run) -> Iterator[tuple[str, str, object]]:
@@ -317,7 +293,7 @@ def _faults(run: Run) -> Iterator[tuple[str, str, object]]:
 
 def _of_csv(text: str, file: str) -> Iterator[tuple[Place, Row]]:
     """The rows of a CSV text whose header names fields of `Run`; those left out are None."""
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
         checks.keys(header, Place(f"{file}:1"), (), KINDS)
@@ -330,83 +306,57 @@ def _of_csv(text: str, file: str) -> Iterator[tuple[Place, Row]]:
         raise FactError(f"{file}:{reader.line_num}: expected CSV, found: {error}") from None
 
 
-# Where JSONL has a field under another key, or inside an object.
-KEYS: Mapping[str, str] = MappingProxyType({
-    "source": "source_key", "place": "source_table", "gated": "ffn_gated", "seq": "seq_len",
-    "attention": "attention_type", "batch": "global_batch_seqs", "chip": "card", "cards": "n_cards",
-    "node": "cards_per_node", "virtual": "vpp", "zero": "zero_stage", "kernel": "attn_kernel",
-    "experts": "moe.experts", "topk": "moe.topk",
-    "expert_ffn": "moe.expert_ffn", "shared_ffn": "moe.shared_expert_ffn",
-    "dense_layers": "moe.dense_layers", "step_seconds": "measured.step_time_s",
-    "tokens_per_second": "measured.tokens_per_s_per_card", "tflops": "measured.tflops_per_card",
-    "mfu": "measured.mfu", "layer_seconds": "measured.layer_total_ms",
-    "allocated_bytes": "measured.memory_allocated_gib", "oom": "measured.oom",
-    "reserved_bytes": "measured.memory_reserved_gib",
-    "device_bytes": "measured.memory_gb_per_card", "peak_tflops": "flops_definition.peak_tflops",
-    "counts_recompute": "flops_definition.counts_recompute",
-    "causal_halved": "flops_definition.causal_halved",
-})  # fmt: skip
-_OBJECTS = ("moe", "measured", "flops_definition", "check")
-_UNUSED = ("source_title", "source_url", "secondary_transcription", "grad_accum", "card_mem_gb",
-           "peak_tflops_used", "interconnect", "notes", "scale", "date")  # fmt: skip
-_GIB = ("allocated_bytes", "reserved_bytes", "device_bytes")
-# The code of a text, by the first pattern that it begins with, in small letters.
-_CODES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
-    "recompute": (("none", "none"), (r"full\b|activation_checkpointing true", "full"),
-                  (r"selective(?: \(core attention\))?$", "selective"), (r"(\w+)", r"partial:\1")),
-    "precision": ((".*int8", "int8"), (".*(fp8|float8)", "fp8"), (".*(bf16|fp16|mixed)", r"\1")),
-    "fsdp": ((".*(shard_grad_op|not resharded)", "grad"),
-             (r".*fsdp[ =](\d+).* x dp[ =](?!1\b)", r"hybrid:\1"), ("", "full")),
-    "storage": ((".*mode (pure|default)", r"\1"), (".*weights fp32", "weights-fp32"),
-                (".*incl. weights", "weights-bf16"), (".*fp32 grad", "grads-fp32")),
-    "kernel": ((r"(\w+)", r"\1"),), "attention": ((r"(\w+)", r"\1"),),
-    "framework": ((".*(automodel)", r"\1"), ("([a-z0-9-]+)", r"\1")),
-    "chip": ((r"tpu[ -](\w+)", r"tpu-\1"), ("nvidia ampere", "a100-80gb"), (r"a100 ", "a100-40gb"),
-             (r"((?:a100|v100)-\d+gb|h100-96gb)", r"\1"), (r"(\w+)", r"\1")),
-})  # fmt: skip
+@lru_cache(maxsize=1)
+def _form() -> dict[str, Any]:
+    """How a row of JSONL is read: the tables of runs.toml."""
+    return tomllib.loads(contents(DATA / "runs.toml", "runs.toml"), parse_float=Decimal)
 
 
 def _of_jsonl(text: str, file: str) -> Iterator[tuple[Place, Row]]:
     """The rows of a JSONL text, texts brought to codes and values to the units of `Run`."""
-    keys = {name: KEYS.get(name, name) for name in KINDS}
-    ours = {key: name for name, key in keys.items()}
-    for number, line in enumerate(text.splitlines(), 1):
+    form = _form()
+    keys = {name: form["keys"].get(name, name) for name in KINDS}
+    ours, objects = {key: name for name, key in keys.items()}, form["others"]["objects"]
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
         place = Place(f"{file}:{number}")
         try:
             given = checks.table(json.loads(line, parse_float=Decimal), place, "row")
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise place.fault("row", "a JSON object", str(error)[:100]) from None
-        checks.keys(given, place, ("id", "measured"), (*ours, *_OBJECTS, *_UNUSED))
-        objects = {x: checks.table(given.get(x) or {}, place, x) for x in _OBJECTS}
-        flat = {f"{x}.{key}": value for x, one in objects.items() for key, value in one.items()}
-        row: Row = {name: {**given, **flat}.get(key) for name, key in keys.items()}
+        checks.keys(given, place, ("id",), (*ours, *objects, *form["others"]["unused"]))
+        flat = dict(given)
+        for name in objects:
+            inside = checks.table(given.get(name) or {}, place, name)
+            flat |= {f"{name}.{key}": value for key, value in inside.items()}
+        row: Row = {name: flat.get(key) for name, key in keys.items()}
         row["storage"] = f"{row['precision']} {row['fsdp']}"
-        for name, patterns in _CODES.items():
+        for name, patterns in form["codes"].items():
             if row[name] is not None:
                 said = checks.text(row[name], place, keys[name]).lower()
                 matches = ((re.match(pattern, said), code) for pattern, code in patterns)
                 row[name] = next((m.expand(code) for m, code in matches if m), None)
-        if "moe.shared_expert_ffn" not in flat:
-            row["shared_ffn"] = _times(flat.get("moe.shared_experts"), row["expert_ffn"])
-        if row["tokens_per_second"] is None:
-            total = flat.get("measured.tokens_per_s")
-            row["tokens_per_second"] = _times(total, Decimal(1), row["cards"])
-        row["layer_seconds"] = _times(row["layer_seconds"], Decimal("0.001"))
-        row["reserved_bytes"] = row["reserved_bytes"] or flat.get("measured.memory_gib_per_card")
-        row |= {name: _times(row[name], 2**30) for name in _GIB}
+        shared = _times(flat.get("moe.shared_experts"), row["expert_ffn"])
+        a_chip = _times(flat.get("measured.tokens_per_s"), 1, row["cards"])
+        others = {
+            "shared_ffn": shared,
+            "tokens_per_second": a_chip,
+            "reserved_bytes": flat.get("measured.memory_gib_per_card"),
+        }
+        row |= {name: value for name, value in others.items() if row[name] is None}
+        row |= {name: _times(row[name], factor) for name, factor in form["factors"].items()}
         missing = checks.texts(row["missing"] or [], place, "missing")
         row["missing"] = " ".join(ours.get(key, key) for key in missing)
         printed = "check.ratio_tokens_from_step_time_vs_printed"
         ratio = float(checks.number(flat.get(printed, 1), place, printed))
-        declared = {
-            "degrees": flat.get("check.tp_cp_pp_dp_product_matches_cards") is False,
-            "tokens": abs(1 / ratio - 1) > TOLERANCE,
-        }
-        row["doubts"] = " ".join(name for name, holds in declared.items() if holds)
+        doubts = ["tokens"] * (abs(1 / ratio - 1) > TOLERANCE)
+        doubts += ["degrees"] * (flat.get("check.tp_cp_pp_dp_product_matches_cards") is False)
+        row["doubts"] = " ".join(doubts)
         yield place, row
 
 
 def _times(value: Any, factor: Any, over: Any = 1) -> Any:
     """A number times another over a third; what is none, as it is."""
     numbers = all(isinstance(x, (int, Decimal)) for x in (value, factor, over)) and over
-    return value * factor / over if numbers else value
+    return value * factor / Decimal(over) if numbers else value

@@ -1,6 +1,7 @@
 """Published runs: the shipped rows hold together, and a broken row is one line that says where."""
 
 import json
+import tomllib
 from collections import Counter
 from dataclasses import replace
 from math import isclose, prod
@@ -8,6 +9,7 @@ from math import isclose, prod
 import pytest
 
 from derive import facts
+from derive.facts.catalogue import DATA
 from derive.facts.runs import KINDS, RULES, read_runs, reasons, runs, studied, token_flops
 from derive.notation.errors import FactError
 
@@ -240,8 +242,24 @@ def test_any_value_inside_is_taken_or_refused_in_one_line(read, key, value):
             assert "\n" not in str(error) and "my.jsonl:1: " in str(error)
 
 
-def test_every_field_is_a_column_of_the_shipped_file():
-    from derive.facts.catalogue import DATA
-
+def test_every_field_is_a_column_and_is_explained():
     header = (DATA / "runs.csv").read_text().splitlines()[0].split(",")
-    assert header == list(KINDS)
+    form = tomllib.loads((DATA / "runs.toml").read_text())
+    assert header == list(form["columns"]) == list(KINDS)
+    assert {*form["keys"], *form["factors"], *form["codes"]} <= {*KINDS}
+
+
+def test_the_longer_form_is_brought_to_codes_and_units(read):
+    row = OBJECT | {
+        "card": "A100-40GB", "recompute": "selective (op-level SAC)", "attn_kernel": "flash (v2)",
+        "fsdp": "FSDP 8 in node x DP 2 over DCN", "precision": "BF16 (fp32 grad accumulation)",
+        "framework": "Megatron-Core 0.8", "attention_type": "GQA of 8",
+        "moe": {"experts": 8, "topk": 2, "expert_ffn": 512, "shared_experts": 2},
+        "measured": {"tokens_per_s": 64000, "memory_reserved_gib": 2, "layer_total_ms": 7.5},
+    }  # fmt: skip
+    (run,) = read(row, name="my.jsonl")
+    assert (run.chip, run.recompute, run.kernel) == ("a100-40gb", "partial:selective", "flash")
+    assert (run.fsdp, run.precision, run.storage) == ("hybrid:8", "bf16", "grads-fp32")
+    assert (run.framework, run.attention, run.shared_ffn) == ("megatron-core", "gqa", 1024)
+    assert run.tokens_per_second == 4000 and run.reserved_bytes == 2 * 2**30
+    assert run.layer_seconds == 0.0075 and run.memory_bytes == run.reserved_bytes

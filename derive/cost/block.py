@@ -13,10 +13,13 @@ The kinds of line:
     X . W_a[D, F] * W_b[D, F]       products whose results are multiplied element by element
     Q . Key -> S[T, U] (causal)     a product of which a causal mask leaves out half
     Ids[T, V] @ W[V, D] -> X[T, D]  a look-up: a product with one-hot rows, which costs no FLOP
-    silu(X) * Y -> Z, norm(X) -> Y  element-wise functions, softmax(S) -> A (fused) among them
+    X[B, D] * Gain[D] -> Y          a tensor scaled by one that lacks some of its dimensions
+    silu(X) * Y -> Z, norm(X) -> Y  element-wise functions, softmax(S) -> A (fused) among them;
+                                    (fp32) has the result in fp32
     Key[T, H] -> Rows[U, H]         the same numbers under other names
-    X[B, D] => Y[E, J, D]           rows are handed to experts
-    Y[E, J, D] => Z[B, D]           and are brought back from them
+    X[B, T, D] => Y[E, J, D]        rows are handed to the places of experts, J to each
+    P[B, T, E] => S[E, J]           of each row the number that it has for the expert of a place
+    Y[E, J, D] => Z[B, T, D]        and what experts make of rows is added up for each
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from derive.notation.symbols import find
 
 Layout = tuple[tuple[str, ...], ...]
 Split = dict[str, tuple[str, ...]]
+PLACES = ("E", "J")  # the dimensions with which what experts take begins
 
 
 # --- a tensor
@@ -188,12 +192,19 @@ class ProductLine:
 @dataclass(frozen=True)
 class FunctionLine:
     """A function of tensors. With `fused` its operand and its result are not kept for the backward
-    pass but made again there, by the kernel that also makes the products on both sides of it."""
+    pass but made again there, by the kernel that also makes the products on both sides of it;
+    `wide` says that the result is in fp32."""
 
     function: str
     operands: tuple[str, ...]
     result: str
     fused: bool = False
+    wide: bool = False
+
+    @property
+    def routes(self) -> bool:
+        """Whether it hands rows to experts or brings them back."""
+        return self.function in ("route", "combine")
 
     @property
     def kernel(self) -> str:
@@ -246,7 +257,8 @@ class Block:
 
     `parameters` are names. `rings` are pairs of a dimension and a mesh axis over which a gathered
     tensor is passed round while it is used. `states` are parameters whose optimizer state, and so
-    whose reduced gradient, is laid out otherwise than they are.
+    whose reduced gradient, is laid out otherwise than they are. `fold` are mesh axes of rows and
+    those of experts where these are the same devices in groups of their own.
     """
 
     lines: tuple[Line, ...]
@@ -254,6 +266,7 @@ class Block:
     parameters: tuple[str, ...]
     rings: tuple[tuple[str, str], ...] = ()
     states: tuple[Tensor, ...] = ()
+    fold: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Tensor]:
@@ -294,7 +307,68 @@ class Block:
     def looked_up(self) -> tuple[str, ...]:
         """The names of the one-hot rows of look-ups, which have no gradient."""
         lines = (line for line in self.lines if isinstance(line, ProductLine))
-        return tuple(line.left for line in lines if line.share == 0)
+        return tuple(line.left for line in lines if line.share == 0 and not self.scales(line))
+
+    def scales(self, line: Line | None) -> bool:
+        """Whether a line scales a tensor by another one: a product that sums over nothing."""
+        if not isinstance(line, ProductLine):
+            return False
+        return not summed_dims(self[line.left], self[line.rights[0]], self[line.result])
+
+    @cached_property
+    def wide(self) -> frozenset[str]:
+        """The names of the tensors in fp32 and of their gradients."""
+        names = {line.result for line in self.lines if isinstance(line, FunctionLine) and line.wide}
+        return frozenset(names | {f"d{name}" for name in names})
+
+    @cached_property
+    def of_experts(self) -> frozenset[str]:
+        """The names of what experts take, hold and make: from where rows are handed to them to
+        where they come back."""
+        names: set[str] = set()
+        for line in self.lines:
+            routed = isinstance(line, FunctionLine) and line.function == "route"
+            if routed or (names & {*line.operands} and self[line.result].dims[:2] == PLACES):
+                names |= {line.result, *(() if routed else line.operands)}
+                names |= {*line.branches} if isinstance(line, ProductLine) else set()
+        return frozenset(names)
+
+    @cached_property
+    def rows(self) -> tuple[str, ...]:
+        """The dimensions of the rows that experts take; none where there are no experts."""
+        return tuple(self.home[0])
+
+    @cached_property
+    def home(self) -> tuple[Split, tuple[str, ...]]:
+        """Where rows wait for their experts: the axes of each of their dimensions, and those of the
+        places J beside them. Which place a row has is the router's to say: those axes stand
+        innermost that go on to split the experts, and with a fold they are those of experts.
+
+        Raises ShardingError where the rows are not split over all axes of a fold.
+        """
+        line = next(
+            (one for one in self.lines if isinstance(one, FunctionLine) and one.routes), None
+        )
+        if line is None:
+            return {}, ()
+        first = self[line.operands[0]], self[line.result]
+        narrow, wide = first if line.function == "route" else first[::-1]
+        rows = {dim: axes for dim, axes in narrow.split.items() if dim not in ("E", *wide.dims[2:])}
+        axes = [axis for split in rows.values() for axis in split]
+        if self.fold:
+            own, experts = self.fold
+            if {*axes} != {*own}:
+                told = f"expected {narrow} to have its rows over {', '.join(own)}"
+                raise ShardingError(f"{told}, which are those of its experts, {', '.join(experts)}")
+            return rows, experts
+        stay, go = ([a for a in wide.axes_of(dim) if a in axes] for dim in PLACES[::-1])
+        return rows, (*stay, *(a for a in axes if a not in (*stay, *go)), *go)
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """The mesh axes whose degrees multiply to the devices."""
+        again = self.fold[1] if self.fold else ()
+        return tuple(axis for axis in self.mesh if axis not in again)
 
     @cached_property
     def same_length(self) -> dict[sp.Symbol, sp.Symbol]:
@@ -348,16 +422,18 @@ class Block:
             arrow = marks.arrow + marks.tensor(result)
             if isinstance(line, ProductLine):
                 head = statements.pop() if goes_on else mention(line.left)
-                head += marks.at if line.share == 0 else marks.dot
+                scales = self.scales(line)
+                head += marks.star if scales else marks.at if line.share == 0 else marks.dot
                 head += marks.star.join(map(mention, line.rights))
                 goes_on = isinstance(after, ProductLine) and after.left == line.result
+                goes_on = goes_on and not (scales or self.scales(after))
                 inferred = inferred_result(self[line.left], self[line.rights[0]], line.result)
                 hidden = marks is TEX and goes_on and result == inferred
                 said = marks.word("causal") if 0 < line.share < 1 else ""
                 statements.append(head + ("" if hidden else arrow) + said)
             else:
                 first, *more = map(mention, line.operands)
-                if line.function in ("route", "combine"):
+                if line.routes:
                     arrow = marks.route + marks.tensor(result)
                 elif line.function == "+":
                     first = " + ".join([first, *more])
@@ -365,7 +441,9 @@ class Block:
                     word = line.function.removesuffix("*")
                     first = marks.star.join([marks.call(word, first) if word else first, *more])
                 goes_on = False
-                statements.append(first + arrow + (marks.word("fused") if line.fused else ""))
+                words = {"fused": line.fused, "fp32": line.wide}
+                arrow += "".join(marks.word(word) for word, holds in words.items() if holds)
+                statements.append(first + arrow)
             seen.add(line.result)
         return statements
 

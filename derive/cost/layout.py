@@ -2,11 +2,16 @@
 
     B:X D:X                     FSDP
     T:cp U:cp(ring) K:tp F:tp   context and tensor parallelism
+    T:cp E:ep(experts) J:edp cp=edp*ep      experts over groups of the same devices
 
 Each tensor takes the first rules whose axis it does not have yet. A rule can be limited, in
 brackets: to weights, to activations, to the optimizer's state of the weights (which their reduced
-gradients follow), or to named tensors. `ring` says that what is gathered over the axis is passed
-round while it is used, so that the pass does not wait for it.
+gradients follow), to what the experts of the block hold, or to named tensors. `ring` says that what
+is gathered over the axis is passed round while it is used, so that the pass does not wait for it.
+
+A fold, dp*cp*tp=edp*etp*ep, says that the axes of experts are the devices of those of the rows, in
+other groups: a tensor has axes of one side alone. The places of the experts are laid out over the
+right-hand side, in its order, before rows are sent; those that split the experts stand last.
 """
 
 from __future__ import annotations
@@ -14,13 +19,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 
-from derive.cost.block import Block, Tensor, as_block
+from derive.cost.block import Block, FunctionLine, Tensor, as_block
 from derive.cost.reader import axis_names, dimensions
 from derive.notation.errors import ShardingError, meant, quoted
 
 LONGEST = 600
-KINDS = ("weights", "activations", "optimizer", "ring")
+KINDS = ("weights", "activations", "optimizer", "ring", "experts")
+_FOLD = re.compile(r"(\w+(?:\*\w+)*)=(\w+(?:\*\w+)*)\Z", re.ASCII)
 _RULE = re.compile(r"([A-Za-z_]\w*):([A-Za-z_]\w*)(?:\(([\w ]+(?:,[\w ]+)*)\))?\Z", re.ASCII)
 
 
@@ -35,23 +42,41 @@ class Rule:
     def __str__(self) -> str:
         return f"{self.dim}:{self.axis}" + (f"({','.join(self.only)})" if self.only else "")
 
-    def holds_for(self, tensor: Tensor, parameter: bool, state: bool) -> bool:
+    def holds_for(self, tensor: Tensor, block: Block, state: bool) -> bool:
         """Whether the rule speaks of a tensor: `state` is that of the optimizer for it."""
-        kinds = [kind for kind in self.only if kind != "ring"]
+        kinds = {*self.only} - {"ring"}
+        if "experts" in kinds:
+            kinds -= {"experts"}
+            if tensor.name not in block.of_experts:
+                return False
         if not kinds:
             return True
-        names = {tensor.name, "weights" if parameter else "activations"}
-        return bool(names & {*kinds}) or (state and "optimizer" in kinds)
+        names = {tensor.name, "weights" if tensor.name in block.parameters else "activations"}
+        return bool(names & kinds) or (state and "optimizer" in kinds)
 
 
-def rules_of(text: object) -> tuple[Rule, ...]:
+@dataclass(frozen=True)
+class Fold:
+    """The axes of rows and those of experts, which are the same devices in other groups."""
+
+    rows: tuple[str, ...]
+    experts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{'*'.join(self.rows)}={'*'.join(self.experts)}"
+
+
+def rules_of(text: object) -> tuple[Rule | Fold, ...]:
     """The rules of a line, parted by spaces. Raises ShardingError for what is no rule."""
     if not isinstance(text, str):
         raise ShardingError(f"expected a layout such as B:X D:X, found {quoted(text)}")
     if len(text) > LONGEST:
         raise ShardingError(f"a layout has at most {LONGEST} characters, found {len(text)}")
-    rules: list[Rule] = []
+    rules: list[Rule | Fold] = []
     for word in re.split(r"\s+(?![^(]*\))", text.strip()):
+        if fold := _FOLD.match(word):
+            rules.append(_fold(*(tuple(side.split("*")) for side in fold.groups())))
+            continue
         match = _RULE.match(word)
         if match is None:
             told = "expected a rule such as B:X or D:dp(weights)"
@@ -69,36 +94,83 @@ def rules_of(text: object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def spread(block: Block, layout: str | Sequence[Rule]) -> Block:
+def rules_for(block: Block, text: str) -> tuple[Rule | Fold, ...]:
+    """The rules of a line that speak of what a block has."""
+    known = {*KINDS, *(tensor.name for tensor in block.tensors)}
+    return tuple(
+        rule
+        for rule in rules_of(text)
+        if isinstance(rule, Fold) or (rule.dim in block.dims and known.issuperset(rule.only))
+    )
+
+
+def spread(block: Block, layout: str | Sequence[Rule | Fold]) -> Block:
     """The block with each tensor laid out by the rules.
 
     Axes that are typed in the block stay before those of the rules. Raises ShardingError for a rule
-    that names no dimension, no tensor or no kind of tensor of the block, offering the nearest.
+    that names no dimension, no tensor or no kind of tensor of the block, offering the nearest, and
+    for a fold that the rows or a line of the block do not keep to.
     """
-    rules = tuple(layout) if isinstance(layout, (tuple, list)) else rules_of(layout)
+    line = tuple(layout) if isinstance(layout, (tuple, list)) else rules_of(layout)
+    rules = [rule for rule in line if isinstance(rule, Rule)]
+    folds = [rule for rule in line if isinstance(rule, Fold)]
+    if len(folds) > 1:
+        raise ShardingError(f"layout: expected one fold, found {' and '.join(map(str, folds))}")
     for rule in rules:
         _check(rule, as_block(block))
-    tensors = tuple(_laid_out(t, rules, t.name in block.parameters) for t in block.tensors)
-    states = [_laid_out(block.state_of(n), rules, True, state=True) for n in block.parameters]
+    sides = (folds[0].rows, folds[0].experts) if folds else as_block(block).fold
+    folded = replace(block, fold=sides)
+    tensors = tuple(_laid_out(t, rules, folded) for t in block.tensors)
+    states = [_laid_out(block.state_of(n), rules, folded, state=True) for n in block.parameters]
     rings = tuple((rule.dim, rule.axis) for rule in rules if "ring" in rule.only)
-    return replace(
-        block,
+    laid_out = replace(
+        folded,
         tensors=tensors,
         rings=(*block.rings, *rings),
         states=tuple(state for state in states if state not in tensors),
     )
+    if sides:
+        _check_fold(laid_out)
+    return laid_out
 
 
-def _laid_out(
-    tensor: Tensor, rules: Sequence[Rule], parameter: bool, state: bool = False
-) -> Tensor:
+def _laid_out(tensor: Tensor, rules: Sequence[Rule], block: Block, state: bool = False) -> Tensor:
     split = tensor.split
     used = {*tensor.axes}
     for rule in rules:
-        if rule.dim in split and rule.axis not in used and rule.holds_for(tensor, parameter, state):
+        other = next((b for a, b in permutations(block.fold, 2) if rule.axis in a), ())
+        free = rule.axis not in used and not used & {*other}
+        if rule.dim in split and free and rule.holds_for(tensor, block, state):
             split[rule.dim] = (*split[rule.dim], rule.axis)
             used.add(rule.axis)
     return tensor.laid_out(split)
+
+
+def _fold(rows: tuple[str, ...], experts: tuple[str, ...]) -> Fold:
+    every = [*rows, *experts]
+    for axis in every:
+        if axis_names(axis, "layout") != (axis,) or every.count(axis) > 1:
+            told = f"expected axes by name, each once, found {quoted(axis)}"
+            raise ShardingError(f"layout {Fold(rows, experts)}: {told}")
+    return Fold(rows, experts)
+
+
+def _check_fold(block: Block) -> None:
+    """Raise ShardingError where rows do not have all axes of a fold, or where a line has axes of
+    both sides: it would split its devices twice."""
+    if not block.rows:
+        raise ShardingError(f"layout {Fold(*block.fold)}: the block hands no rows to experts")
+    for line in block.lines:
+        if isinstance(line, FunctionLine) and line.routes:
+            continue
+        tensors = [block[name] for name in (*line.operands, line.result)]
+        both = [
+            next(((t, axis) for t in tensors for axis in t.axes if axis in side), None)
+            for side in block.fold
+        ]
+        if both[0] and both[1]:
+            told = f"{both[0][0]} has {both[0][1]} and {both[1][0]} has {both[1][1]} of the fold"
+            raise ShardingError(f"{told}, which are the same devices; limit one to (experts)")
 
 
 def _check(rule: Rule, block: Block) -> None:
@@ -115,7 +187,6 @@ def _check(rule: Rule, block: Block) -> None:
             hint = meant(name, (*KINDS, *names), f"it has {', '.join(names)}")
             raise ShardingError(f"layout {rule}: the block has no tensor {quoted(name)}; {hint}")
     having = [tensor for tensor in block.tensors if rule.dim in tensor.dims]
-    parameters = block.parameters
-    if not any(rule.holds_for(t, t.name in parameters, t.name in parameters) for t in having):
+    if not any(rule.holds_for(t, block, t.name in block.parameters) for t in having):
         told = f"no tensor that it speaks of has the dimension {rule.dim}, which"
         raise ShardingError(f"layout {rule}: {told} {', '.join(t.name for t in having)} have")

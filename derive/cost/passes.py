@@ -122,6 +122,8 @@ class _LineByLine(Pass):
         """The bytes of an element; one-hot rows are kept as the number of their column, in fp32."""
         if tensor.name in self.block.looked_up:
             return e_32 / find(tensor.dims[-1])
+        if whole_name(tensor.name) in self.block.wide:
+            return e_32
         return super().element(tensor)
 
     def line(self, line: Line) -> None:
@@ -163,6 +165,7 @@ class _Backward(_LineByLine):
         self.order = activations(block)
         self.makers = {line.result: line for line in block.lines}
         again = set(self._made_again()) if fusion.kernels != "unfused" else set()
+        again |= set(self._scaled_gates()) if fusion.glu == "fused" else set()
         held: dict[str, list[Tensor]] = {}
         for name in (*self.order, *block.parameters):
             if name not in again:
@@ -189,6 +192,14 @@ class _Backward(_LineByLine):
             if isinstance(line, FunctionLine) and line.fused:
                 yield line.result
                 yield from (n for n in line.operands if isinstance(self.makers.get(n), ProductLine))
+
+    def _scaled_gates(self) -> Iterator[str]:
+        """What the kernel of a gate makes only to scale it."""
+        for line in self.block.lines:
+            users = [other for other in self.block.lines if line.result in other.operands]
+            scaled = bool(users) and all(self.block.scales(other) for other in users)
+            if scaled and isinstance(line, FunctionLine) and line.kernel == "glu":
+                yield line.result
 
     def _unfused(self, line: FunctionLine) -> bool:
         return getattr(self.fusion, line.kernel, "fused") == "unfused"
@@ -284,7 +295,8 @@ class _Backward(_LineByLine):
             for tensor in self.fetched:
                 if tensor.name == name and tensor not in own:
                     looked_up = name in self.block.looked_up
-                    size = e_32 * _rows(tensor) if looked_up else e * elements(tensor)
+                    each = e_32 * _rows(tensor), self.element(tensor) * elements(tensor)
+                    size = each[0] if looked_up else each[1]
                     yield Saved(tensor, size)
             line = self.makers.get(name)
             if isinstance(line, FunctionLine):
@@ -327,12 +339,13 @@ def _places(line: FunctionLine, block: Block) -> tuple[dict[str, tuple[str, ...]
     operand, result = block[line.operands[0]], block[line.result]
     if line.function == "view":
         return dict(zip(operand.dims, result.layout, strict=True)), result
-    if line.function == "route":
-        rows, *rest = operand.layout
-        return operand.split, replace(result, layout=((), rows, *rest))
-    if line.function == "combine":
-        rows, *rest = result.layout
-        return dict(zip(operand.dims, ((), rows, *rest), strict=True)), result
+    if line.routes:
+        rows, places = block.home
+        narrow = operand if line.function == "route" else result
+        used = {axis for axes in rows.values() for axis in axes}
+        rest = {dim: tuple(a for a in axes if a not in used) for dim, axes in narrow.split.items()}
+        beside = rest | rows | {"E": (), "J": places}
+        return beside, result.laid_out(beside)
     where = result.split
     if FUNCTIONS[line.function].along:
         where[result.dims[-1]] = ()

@@ -10,6 +10,7 @@ import sympy as sp
 
 from derive.cost.block import (
     FUNCTIONS,
+    PLACES,
     Block,
     FunctionLine,
     Line,
@@ -101,8 +102,11 @@ class _Reader:
         if cursor.peek() in ("->", "=>"):
             self.renamed(cursor, left)
         elif cursor.peek() in ("+", "*"):
-            sign = cursor.advance()
-            self.make(cursor, sign, (left.name, self.mention(cursor).name))
+            sign, right = cursor.advance(), self.mention(cursor)
+            if sign == "*" and {*right.dims} < {*left.dims}:
+                self.scaled(cursor, left, right)
+            else:
+                self.make(cursor, sign, (left.name, right.name))
         else:
             self.chain(cursor, left)
 
@@ -182,6 +186,17 @@ class _Reader:
             name += "*"
         self.make(cursor, name, tuple(operands))
 
+    def scaled(self, cursor: _Cursor, left: Tensor, right: Tensor) -> None:
+        """A tensor times one that lacks some of its dimensions: a product without a sum, of which
+        no FLOP is counted."""
+        cursor.take("->")
+        result = cursor.result(self.tensors, left)
+        if result.dims != left.dims:
+            raise ShardingError(f"{result}: expected the dimensions of {left}")
+        self.new(result)
+        cursor.end()
+        self.add(ProductLine(left.name, (right.name,), result.name, sp.S.Zero), result)
+
     def make(self, cursor: _Cursor, function: str, operands: tuple[str, ...]) -> None:
         """The result of a function: it has the dimensions of its operands."""
         cursor.take("->")
@@ -191,14 +206,15 @@ class _Reader:
             if tensor.dims != like.dims:
                 raise ShardingError(f"{tensor}: expected the dimensions of {like}")
         self.new(result)
-        fused = cursor.flag("fused")
+        fused, wide = cursor.flag("fused", "fp32"), cursor.flag("fp32")
         cursor.end()
-        self.add(FunctionLine(function, operands, result.name, fused), result)
+        self.add(FunctionLine(function, operands, result.name, fused, wide), result)
 
     def renamed(self, cursor: _Cursor, operand: Tensor) -> None:
         sign = cursor.advance()
         result = cursor.result(self.tensors)
         self.new(result)
+        wide = sign == "=>" and cursor.flag("fp32")
         cursor.end()
         if sign == "->":
             if len(result.dims) != len(operand.dims):
@@ -206,12 +222,14 @@ class _Reader:
                 raise ShardingError(f"{result}: {told}")
             self.add(FunctionLine("view", (operand.name,), result.name), result)
             return
-        function = "route" if len(result.dims) > len(operand.dims) else "combine"
-        wide, narrow = (result, operand) if function == "route" else (operand, result)
-        if len(wide.dims) != len(narrow.dims) + 1 or wide.dims[2:] != narrow.dims[1:]:
+        function = "route" if result.dims[:2] == PLACES else "combine"
+        places, rows = (result, operand) if function == "route" else (operand, result)
+        rest = places.dims[2:] or PLACES[:1]  # of a place alone, the column of its expert
+        known = len(rows.dims) > len(rest) and rows.dims[-len(rest) :] == rest
+        if places.dims[:2] != PLACES or not known or {*PLACES} & {*rows.dims[: -len(rest)]}:
             told = "expected rows [B, ...] and places [E, J, ...] of experts"
             raise ShardingError(f"{operand} => {result}: {told}")
-        self.add(FunctionLine(function, (operand.name,), result.name), result)
+        self.add(FunctionLine(function, (operand.name,), result.name, wide=wide), result)
 
     def mention(self, cursor: _Cursor) -> Tensor:
         """A tensor that is used: known by its name, or coming in from outside with dimensions."""
@@ -294,9 +312,10 @@ class _Cursor:
         if self.peek() is not None:
             raise self.fault("the end of the line")
 
-    def flag(self, name: str) -> bool:
-        """Whether `(name)` comes next; it is read where it does."""
-        if self.peek() != "(":
+    def flag(self, name: str, later: str = "") -> bool:
+        """Whether `(name)` comes next; it is read where it does. `later` is one that may come in
+        its place."""
+        if self.peek() != "(" or (later and self.peek(1) == later):
             return False
         if self.peek(1) != name or self.peek(2) != ")":
             raise ShardingError(

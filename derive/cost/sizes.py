@@ -18,7 +18,8 @@ ELEMENTS: Mapping[str, int] = MappingProxyType({"e": 16, "e_g": 16, "e_32": 32})
 # Lengths of dimensions where none are given, as of a large model.
 USUAL: Mapping[str, int] = MappingProxyType({
     "B": 2**17, "T": 2**13, "U": 2**13, "D": 2**13, "F": 2**15, "V": 2**17, "K": 8, "G": 8,
-    "H": 128, "E": 64, "J": 2**11, "b_seq": 1, "B_seq": 2**10,
+    "H": 128, "E": 64, "J": 2**11, "b_seq": 1, "B_seq": 2**10, "F_E": 2**11, "n_S": 1, "r_q": 1536,
+    "r_kv": 512, "H_N": 128, "H_R": 64, "H_V": 128,
 })  # fmt: skip
 
 

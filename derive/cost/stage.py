@@ -16,14 +16,14 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.block import FUSED, Block, Fusion
-from derive.cost.layout import rules_of, spread
+from derive.cost.layout import rules_for, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
 from derive.cost.transformer import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER
 from derive.notation import symbols as v
 
 LAYOUT = "b_seq:dp T:cp U:cp(ring) K:tp F:tp V:tp T:tp D:dp(optimizer) D:cp(optimizer)"
-_SEQUENCE = rules_of("T:tp")
+WITHOUT_SEQUENCE = LAYOUT.replace(" T:tp", "")
 # A micro-batch of b sequences is that of one replica, and T_r = T/c are the tokens of a rank.
 _PER_REPLICA = {v.b_seq: v.b_seq * v.dp}
 _PER_RANK = {v.T: v.T_r * v.cp}
@@ -35,8 +35,7 @@ factored = lru_cache(maxsize=256)(sp.factor_terms)
 @lru_cache(maxsize=64)
 def laid_out(block: Block, fusion: Fusion = FUSED, sequence: bool = True) -> Program:
     """The program of a block under the layout of a plan, with sequence parallelism or without."""
-    without = () if sequence else _SEQUENCE
-    rules = [rule for rule in rules_of(LAYOUT) if rule.dim in block.dims and rule not in without]
+    rules = rules_for(block, LAYOUT if sequence else WITHOUT_SEQUENCE)
     return program(spread(block, rules), "none", fusion)
 
 

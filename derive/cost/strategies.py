@@ -173,7 +173,7 @@ def layer(
     splits = {degree(laid_out[parameter].axes) for parameter in laid_out.parameters}
     state = v.s_P * v.P / splits.pop() if len(splits) == 1 else None
     gate = spread(gated(MLP), layout or ()) if plain is MLP else None
-    return Strategy(name, title, laid_out, (), degree(laid_out.mesh), state, gate)
+    return Strategy(name, title, laid_out, (), degree(laid_out.devices), state, gate)
 
 
 # --- those that have a name

@@ -337,7 +337,7 @@ zeta = _model("zeta", one, "share of an inner piece that the first one lacks", r
 
 # --- experts of a model
 n_k = _model("n_k", units.label("expert"), "experts that a token goes to", "n_k")
-n_S = _model("n_S", units.label("expert"), "shared experts, which every token goes to", "n_S")
+n_S = _dimension("n_S", units.label("expert"), "shared experts, which every token goes to", "n_S")
 F_E = _dimension("F_E", one, "feed-forward width of an expert", "F_E")
 L_E = _model("L_E", units.layer, "layers with experts", "L_E")
 P_act = _model("P_act", units.parameter, "parameters that take part in a token", r"P_{\text{act}}")
@@ -348,3 +348,9 @@ r_kv = _dimension("r_kv", one, "width of the latent of keys and values", r"r_{\t
 H_N = _dimension("H_N", one, "width of a head of queries and keys without position", "H_N")
 H_R = _dimension("H_R", one, "width of a head of queries and keys with rotary position", "H_R")
 H_V = _dimension("H_V", one, "width of a head of values", "H_V")
+
+# --- experts over devices
+etp = _mesh("etp", way, "degree of tensor parallelism of an expert", r"e_t")
+edp = _mesh("edp", way, "degree of data parallelism of an expert", r"e_d")
+x_cap = _constant("x_cap", one, "rows of an expert over an even share", r"x_c")
+n_hit = _model("n_hit", one, "nodes that a token goes to", r"n_h")

@@ -120,6 +120,6 @@ def test_a_statement_of_no_condition_any_more_is_removed(condition) -> None:
 
 
 def test_the_exponents_of_a_statement_are_said(book) -> None:
-    experts = CONDITION.replace("strategies.fsdp, v.B / v.X", "strategies.expert_parallel, v.F")
+    experts = CONDITION.replace("strategies.fsdp, v.B / v.X", "strategies.expert_parallel, v.F_E")
     text = book.built(TEMPLATE, experts)
     assert "Proved for all positive values with M_X = 1, M_X = 2, M_X = 3." in text

@@ -7,7 +7,8 @@ from math import gcd, lcm, prod
 
 import numpy as np
 import sympy as sp
-from reference import Sizes, differentiable, is_exact, truth
+from functions import places_and_rows
+from reference import Placing, Sizes, differentiable, is_exact, truth
 from simulator import Machine, Mesh, SimulationError
 
 from derive.cost.block import FUSED, Block, FunctionLine, Fusion, Tensor
@@ -18,6 +19,7 @@ from derive.cost.sizes import sizes_of
 from derive.notation.symbols import find, mesh_axis
 
 ELEMENT, GRADIENT, WIDE = 2, 5, 7  # bytes; unlike, so that mixing them up shows
+WIDE_TENSORS = ("Prob", "Scale", "dProb", "dScale")  # of a router
 UNFUSED = Fusion("unfused", "unfused", "unfused")
 FUSIONS = (FUSED, UNFUSED, Fusion("recomputed", "unfused"), Fusion("unfused", "fused", "unfused"))
 
@@ -66,13 +68,10 @@ def sizes_for(whole: Program, mesh: Mesh) -> Sizes:
         sizes |= dict.fromkeys(group, max(length, 2))
     for line in whole.block.lines:
         if isinstance(line, FunctionLine) and line.function in ("route", "combine"):
-            wide, narrow = sorted(
-                (whole.block[line.operands[0]], whole.block[line.result]),
-                key=lambda tensor: -len(tensor.dims),
-            )
-            (experts, places, *_), rows = wide.dims, narrow.dims[0]
-            missing = sizes[rows] // gcd(sizes[rows], sizes[experts] * sizes[places])
-            sizes[places] *= missing
+            wide, narrow = places_and_rows(whole.block[line.operands[0]], whole.block[line.result])
+            count = len(narrow.dims) - len(wide.dims[2:] or ("E",))
+            rows = prod(sizes[dim] for dim in narrow.dims[:count])
+            sizes["J"] *= rows // gcd(rows, sizes["E"] * sizes["J"])
     for cost in (whole.forward, whole.backward):
         for op in cost.program:
             if isinstance(op, Moved) and op.move.collective == "all_reduce":
@@ -83,21 +82,34 @@ def sizes_for(whole: Program, mesh: Mesh) -> Sizes:
     return sizes
 
 
+def placing(whole: Program, mesh: Mesh) -> Placing:
+    """Which row takes which place, as the first route of the forward pass has it."""
+    for op in whole.forward.program:
+        if isinstance(op, Applied) and op.function in ("route", "combine"):
+            wide, narrow = places_and_rows(op.operands[0], op.result)
+            count = len(narrow.dims) - len(wide.dims[2:] or ("E",))
+            return mesh, narrow.layout[:count], wide.layout[1]
+    return mesh, (), ()
+
+
 def compare(
     read: Block | str,
     mesh_sizes: dict[str, int],
     keep: str = "activations",
     fusion: Fusion = FUSED,
     least: bool = False,
+    made: dict[str, tuple[str, ...]] | None = None,
 ) -> Program:
     """Run all passes; raise AssertionError where results, bytes or FLOPs differ from what is
-    derived, and return the program that was run: the canonical or the least one."""
+    derived, and return the program that was run: the canonical or the least one. `made` are axes
+    that are others of the mesh together."""
     read = block(read) if isinstance(read, str) else read
     degrees = {axis: mesh_sizes.get(axis, 1) for axis in read.mesh} or {"X": 1}
+    degrees = mesh_sizes if made else degrees
     whole = program(read, keep, fusion, tuple(degrees.items()) if least else None)
-    mesh = Mesh(sizes_of(read, degrees).parts if least else degrees)
+    mesh = Mesh(sizes_of(read, degrees).parts if least else degrees, made or {})
     sizes = sizes_for(whole, mesh)
-    values, whole_numbers = truth(read, sizes), is_exact(read)
+    values, whole_numbers = truth(read, sizes, 0, placing(whole, mesh)), is_exact(read)
     wanted: dict[Tensor, np.ndarray] = {}
     forward, backward, update = (Machine(mesh, values, whole_numbers, wanted) for _ in range(3))
     count = Counter(whole, mesh, sizes)
@@ -150,7 +162,7 @@ def keep_one(forward: Machine, backward: Machine, read: Block, saved: Saved) -> 
     backward.put(tensor, shards)
     if tensor.name in read.looked_up:  # the number of a column for each row
         return WIDE * (shards.size // shards.shape[-1] // devices)
-    return ELEMENT * (shards.size // devices)
+    return (WIDE if tensor.name in WIDE_TENSORS else ELEMENT) * (shards.size // devices)
 
 
 class Counter:
@@ -161,7 +173,7 @@ class Counter:
         self.known: dict[sp.Expr, Fraction] = {}
         self.sizes = sizes
         self.numbers = {find(name): sp.Integer(size) for name, size in sizes.items()}
-        axes = {axis.partition(":")[0] for axis in mesh.sizes}
+        axes = {axis.partition(":")[0] for axis in (*mesh.sizes, *mesh.made)}
         self.numbers |= {mesh_axis(axis): sp.Integer(mesh.size((axis,))) for axis in axes}
         bytes_ = {"e": ELEMENT, "e_g": GRADIENT, "e_32": WIDE, "fma": 2}
         self.numbers |= {find(name): sp.Integer(size) for name, size in bytes_.items()}
@@ -171,6 +183,8 @@ class Counter:
         base = name.partition("+")[0]
         if base in self.block.looked_up:
             return Fraction(WIDE, self.sizes[self.block[base].dims[-1]])
+        if base in WIDE_TENSORS:
+            return Fraction(WIDE)
         reduced = {f"d{parameter}" for parameter in self.block.parameters}
         return Fraction(GRADIENT if base in reduced else ELEMENT)
 

@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from derive.cost.block import Tensor
 from derive.cost.program import Applied
 
 SMALL = 1e-6  # under the root of a norm
@@ -106,11 +107,30 @@ KEPT: dict[str, dict[str, Callable[..., np.ndarray]]] = {
 """What a kernel keeps besides its operands and its result as they are, by its name."""
 
 
+def places_and_rows(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """What experts take, [E, J, ...], and the rows that it is of, of the two sides of a route."""
+    return (one, other) if one.dims[:2] == ("E", "J") else (other, one)
+
+
 def routed(op: Applied, array: np.ndarray, lead: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Rows handed to places of experts, or brought back, after `lead` dimensions of the mesh."""
+    """Rows handed to places of experts, or brought back, after `lead` dimensions of the mesh. Of
+    rows that have a column for each expert a place takes that of its own."""
     spreads = (op.function == "route") == (op.wrt is None)
     mesh, local = array.shape[:lead], array.shape[lead:]
-    return hand_out(array, mesh, local, shape) if spreads else bring_back(array, mesh, local, shape)
+    places, rows = (shape, local) if spreads else (local, shape)
+    if len(places) > 2:
+        count = (prod(rows[: len(rows) - len(places) + 2]), *places[2:])
+        if spreads:
+            return hand_out(array.reshape(*mesh, *count), mesh, count, places)
+        return bring_back(array, mesh, local, count).reshape(*mesh, *rows)
+    wide, own = (*places, rows[-1]), np.arange(places[0])
+    count = (prod(rows[:-1]), rows[-1])
+    if spreads:
+        taken = hand_out(array.reshape(*mesh, *count), mesh, count, wide)
+        return np.moveaxis(taken[..., own, :, own], 0, -2)
+    spread = np.zeros((*mesh, *wide))
+    spread[..., own, :, own] = np.moveaxis(array, -2, 0)
+    return bring_back(spread, mesh, wide, count).reshape(*mesh, *rows)
 
 
 def hand_out(

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import functions
 import numpy as np
+from simulator import Mesh
 
-from derive.cost.block import FUNCTIONS, Block, FunctionLine
+from derive.cost.block import FUNCTIONS, Block, FunctionLine, Layout
 from derive.cost.program import Applied
 
 Values = dict[str, np.ndarray]
 Sizes = dict[str, int]
+Placing = tuple[Mesh, Layout, tuple[str, ...]]
+"""Which row takes which place of an expert: on each device of a mesh those that it has of both, by
+the layout of the dimensions of rows and the axes of places."""
+ONE_DEVICE: Placing = (Mesh({}), (), ())
 
 
 def is_exact(block: Block) -> bool:
@@ -53,12 +58,13 @@ def inputs(block: Block, sizes: Sizes, seed: int = 0) -> Values:
     return given
 
 
-def forward(block: Block, given: Values, sizes: Sizes) -> Values:
+def forward(block: Block, given: Values, sizes: Sizes, placing: Placing = ONE_DEVICE) -> Values:
     """Every tensor of the forward pass by name."""
     values = dict(given)
     for line in block.lines:
         if isinstance(line, FunctionLine):
-            values[line.result] = _function(block, line, [values[n] for n in line.operands], sizes)
+            operands = [values[name] for name in line.operands]
+            values[line.result] = _function(block, line, operands, sizes, placing)
             continue
         left, out = block[line.left], block[line.result].dims
         for name, branch in zip(line.rights, line.branches, strict=True):
@@ -68,7 +74,7 @@ def forward(block: Block, given: Values, sizes: Sizes) -> Values:
     return values
 
 
-def backward(block: Block, values: Values, sizes: Sizes) -> Values:
+def backward(block: Block, values: Values, sizes: Sizes, placing: Placing = ONE_DEVICE) -> Values:
     """`values` of the forward pass and every gradient, each named with a leading d."""
     values = dict(values)
 
@@ -82,7 +88,7 @@ def backward(block: Block, values: Values, sizes: Sizes) -> Values:
             if FUNCTIONS[line.function].needs_result:
                 needed.append(values[line.result])
             for place, name in enumerate(line.operands):
-                add(name, _function(block, line, [grad, *needed], sizes, place))
+                add(name, _function(block, line, [grad, *needed], sizes, placing, place))
             continue
         left = block[line.left]
         for name, branch in zip(line.rights, line.branches, strict=True):
@@ -96,20 +102,39 @@ def backward(block: Block, values: Values, sizes: Sizes) -> Values:
 
 
 def _function(
-    block: Block, line: FunctionLine, arrays: list[np.ndarray], sizes: Sizes, wrt: int | None = None
+    block: Block,
+    line: FunctionLine,
+    arrays: list[np.ndarray],
+    sizes: Sizes,
+    placing: Placing,
+    wrt: int | None = None,
 ) -> np.ndarray:
     result = block[line.result] if wrt is None else block[line.operands[wrt]]
     if line.function in ("route", "combine"):
+        mesh, rows, places = placing
         step = Applied(line.function, (), result, wrt)
-        return functions.routed(step, arrays[0], 0, tuple(sizes[dim] for dim in result.dims))
+        made = np.zeros([sizes[dim] for dim in result.dims])
+        wide = result.dims[:2] == ("E", "J")
+        for device in np.ndindex(mesh.shape):
+            here, there = (
+                mesh.block((*layout, *((),) * (array.ndim - len(layout))), array.shape, device)
+                for layout, array in zip(
+                    (rows, ((), places)) if wide else (((), places), rows),
+                    (arrays[0], made),
+                    strict=True,
+                )
+            )
+            made[there] = functions.routed(step, arrays[0][here], 0, made[there].shape)
+        return made
     if wrt is None:
         return functions.FORWARD[line.function](*arrays)
     return functions.GRADIENTS[line.function](wrt, *arrays)
 
 
-def truth(block: Block, sizes: Sizes, seed: int = 0) -> Values:
+def truth(block: Block, sizes: Sizes, seed: int = 0, placing: Placing = ONE_DEVICE) -> Values:
     """Every tensor and gradient of the unsharded block by name."""
-    return backward(block, forward(block, inputs(block, sizes, seed), sizes), sizes)
+    values = forward(block, inputs(block, sizes, seed), sizes, placing)
+    return backward(block, values, sizes, placing)
 
 
 def loss(block: Block, given: Values, sizes: Sizes) -> float:

@@ -31,9 +31,11 @@ class SimulationError(AssertionError):
 @dataclass(frozen=True)
 class Mesh:
     """A mesh of devices with axes of any name; an axis that is not given has one device, unless
-    parts of it are: Y:(1)2 and Y:(2)3 are Y, the first one outermost."""
+    parts of it are: Y:(1)2 and Y:(2)3 are Y, the first one outermost. `made` are further axes, each
+    of the devices of some that it has: two such may share devices."""
 
     sizes: dict[str, int]
+    made: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -46,7 +48,11 @@ class Mesh:
     def own(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The axes as the mesh has them."""
         return tuple(
-            own for axis in axes for own in self.axes if own.split(":(")[0] == axis or own == axis
+            own
+            for axis in axes
+            for part in self.made.get(axis, (axis,))
+            for own in self.axes
+            if own.split(":(")[0] == part or own == part
         )
 
     def size(self, axes: tuple[str, ...]) -> int:
@@ -219,9 +225,16 @@ class Machine:
         if op.function in functions.ALONG and any(t.layout[-1] for t in (*op.operands, op.result)):
             raise SimulationError(f"{op.function} along a dimension that is split: {op.result}")
         if op.function in ("route", "combine"):
-            wide, narrow = sorted((op.operands[0], op.result), key=lambda t: -len(t.dims))
-            # The places of experts, taken place by place, follow the rows that they are of.
-            if wide.layout[0] or wide.layout[1:] != narrow.layout:
+            # The places of experts follow the rows that they are of: they are on the same devices.
+            wide, narrow = functions.places_and_rows(op.operands[0], op.result)
+            count = len(narrow.dims) - len(wide.dims[2:] or ("E",))
+            apart = ((axis for axes in narrow.layout[:count] for axis in axes), wide.layout[1])
+            rows, places = (
+                {axis for axis in self.mesh.own(tuple(axes)) if self.mesh.sizes[axis] > 1}
+                for axes in apart
+            )
+            rest = wide.layout[2:] or ((),)
+            if wide.layout[0] or rows != places or rest != narrow.layout[count:]:
                 raise SimulationError(f"{op.function}: {wide} does not stand as {narrow} does")
             made = functions.routed(op, held[0], len(self.mesh.shape), self._local(op.result))
         elif len({t.layout for t in (*op.operands, op.result)}) > 1:

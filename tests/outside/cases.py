@@ -75,5 +75,10 @@ BLOCKS: Mapping[str, tuple[str, str, Sizes, Sizes]] = {
     "plain layer, tensor": ("plain_layer", "b_seq:dp K:tp F:tp T:tp", {"dp": 2, "tp": 4}, _LAYER),
     "layer, tensor": ("layer", "b_seq:dp K:tp F:tp T:tp", {"dp": 2, "tp": 4}, _LAYER),
     "layer, as planned": ("layer", _SPREAD, {"dp": 2, "cp": 2, "tp": 4}, _LAYER),
-    "experts": ("experts", "E:X B:X", {"X": 4}, {"B": 2048, "E": 16, "J": 128, "D": 256, "F": 512}),
+    "experts": (
+        "experts",
+        "E:X B:X",
+        {"X": 4},
+        {"B": 2048, "E": 16, "J": 128, "D": 256, "F_E": 512},
+    ),
 }

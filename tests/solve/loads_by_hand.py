@@ -49,7 +49,7 @@ QUESTIONS: Mapping[str, Mapping[sp.Expr, str]] = {
     "context_parallel": {v.T / v.X: "given", v.X: "given", v.G: "given", v.W: "given"},
     "context_gathered": {v.T / v.X: "given", v.X: "given", v.C: "given"},
     "ulysses": {v.W: "given", v.C: "given"},
-    "expert_parallel": {v.F: "given", v.W: "given", v.C: "given"},
+    "expert_parallel": {v.F_E: "given", v.W: "given", v.C: "given"},
     "pipeline": {v.Z: "given", v.F: "given", v.L / v.Z: "given", v.W: "given"},
     "cross_pod": {v.B / v.S: "given", v.S: "given", v.W_dcn: "given", v.C: "given"},
     "weight_reads": {v.B: "given", v.W_hbm: "given", v.C: "given"},

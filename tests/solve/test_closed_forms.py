@@ -28,6 +28,7 @@ from derive.cost.strategies import (
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, NotClosedForm
 from derive.notation.symbols import (
+    F_E,
     M_X,
     M_Y,
     B,
@@ -131,8 +132,8 @@ CLOSED: tuple[tuple[Strategy, sp.Expr, Mapping[str, object], str, sp.Expr], ...]
         C * X ** (1 / M_X) * (K * H + K * G * H)
         / (4 * (2 * D * K * G * H + 2 * D * K * H + T * K * G * H)) * 2,
     ),
-    (expert_parallel, F, {}, ">=", alpha * X ** (1 / M_X) / 6),
-    (expert_parallel, F, {"passes": "backward"}, ">=", alpha * X ** (1 / M_X) / 12),
+    (expert_parallel, F_E, {}, ">=", alpha * X ** (1 / M_X) / 6),
+    (expert_parallel, F_E, {"passes": "backward"}, ">=", alpha * X ** (1 / M_X) / 12),
     # FSDP + tensor parallelism
     (fsdp_tensor, B / N, {}, ">=", MIXED),
     (fsdp_tensor, B / N, {"overlap": "serial"}, ">=", 4 * MIXED),

@@ -133,7 +133,7 @@ CHANGED = [
     threshold(fsdp_tensor, v.Y, overlap="serial"),
     threshold(fsdp_tensor, v.N, overlap="serial", form="exact"),
     threshold(tensor_parallel, v.Y, form="exact"),
-    threshold(expert_parallel, v.F),
+    threshold(expert_parallel, v.F_E),
     threshold(expert_parallel, v.X),
     threshold(gradient_sync, v.T_r),
 ]

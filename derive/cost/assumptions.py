@@ -58,6 +58,7 @@ TERMS: Mapping[str, str] = {
     "contention": "traffic that is hidden slows what hides it",
     "fixed_times": "a hop between chips and a step take some time beside bytes and work",
     "optimizer_step": "the optimizer reads and writes its state",
+    "loss_bytes": "logits are held in as many bytes as a loss that is not fused takes",
 }
 STEP: Mapping[str, str] = {**CORRECTIONS, **TERMS}
 
@@ -341,6 +342,7 @@ MEASURED: Mapping[sp.Symbol, sp.Expr] = {
     v.x_el: sp.Integer(1),
     v.s_opt: sp.Integer(30),
     v.s_V: sp.Integer(28),
+    v.s_L: sp.Integer(8),
     v.t_hop: sp.Rational(5, 10**6),
     v.t_fix: sp.Rational(20, 10**3),
 }

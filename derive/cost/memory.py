@@ -38,7 +38,7 @@ GLOSSES: Mapping[str, str] = {
     "activations": "activations saved for the backward pass",
     "logits": "logits and their gradient",
     "working_set": "activations of the layer that is run again",
-    "gathered": "weights of two layers, gathered while they are used",
+    "gathered": "weights and gradients of two layers, whole while they are used",
 }
 
 # The terms that shape a kind, by its name.
@@ -94,7 +94,8 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
         define(v.a_0, inputs),
     ]
     if "logits" in assumptions:
-        terms.append(define(v.M_logits, (v.e + v.e_32) * stage.logits(), ("logits",)))
+        each = v.s_L if "loss_bytes" in assumptions else v.e + v.e_32
+        terms.append(define(v.M_logits, each * stage.logits(), on("logits", "loss_bytes")))
     rests_on = on("working_set", "logits", "uneven_stages")
     least = recomputed_layers(assumptions)
     given = {"none": sp.S.Zero, "full": v.L_p, "given": sp.Min(v.L_g, v.L_p, evaluate=False)}
@@ -193,7 +194,7 @@ def _besides(held: Held, assumptions: Assumptions) -> dict[str, sp.Expr]:
     kinds = {}
     if "sharded_states" in assumptions:
         unsharded = sp.floor(v.zero / 3, evaluate=False)
-        kinds["gathered"] = 2 * v.e * unsharded * held.parameters / held.layers
+        kinds["gathered"] = 2 * (v.e + v.e_g) * unsharded * held.parameters / held.layers
     if held.head and "logits" in assumptions:
         kinds["logits"] = v.M_logits
     return kinds

@@ -126,13 +126,13 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
         if "matmul_shape" not in assumptions:
             return part * v.f_A * v.t_1
         if fused:
-            return read(kernels.fused_flops, which) / (v.C * v.eta_A)
-        return read(kernels.unfused_flops, which) / (v.C * v.eta)
+            return read(kernels.fused_flops, which) / (v.C_A * v.eta_A)
+        return read(kernels.unfused_flops, which) / (v.C_A * v.eta)
 
     head, weights = v.f_V * v.t_1, (v.f_L - v.f_A) * v.t_1 * share
     if "matmul_shape" in assumptions:
         weights = read(kernels.gradient_flops, "backward") / (v.C * v.eta)
-        head = stage.on_head(kernels.padded_flops) / (v.C * v.eta)
+        head = stage.on_head(kernels.padded_flops) / (v.C_A * v.eta)
     if "elementwise" in assumptions:
         head += v.s_V * stage.logits() / (v.W_hbm * v.eta_hbm)
     shaped = assumptions.on("matmul_shape")

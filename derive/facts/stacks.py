@@ -24,7 +24,8 @@ class Stack:
     """What a source's software does. `clusters` names the cluster by the kind of chip; `kernel` is
     that of attention (unfused, flash2, cudnn), `gradients` the bytes of an element on the wire,
     `hidden` whether the data group's traffic hides under passes, `passes` those over memory for
-    each of the element-wise work; `assumed` names what nothing says."""
+    each of the element-wise work, `logits` the bytes held of a logit, `reserve` those of a chip
+    that its device counts and no tensor holds; `assumed` names what nothing says."""
 
     clusters: Mapping[str, str]
     zero: int = 1
@@ -32,6 +33,8 @@ class Stack:
     gradients: int = 4
     hidden: bool = True
     passes: float = 1
+    logits: int = 8
+    reserve: float = 0
     assumed: tuple[str, ...] = ()
 
 

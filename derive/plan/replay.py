@@ -22,6 +22,7 @@ from derive.facts.stacks import OTHER, Stack, clusters, fitted, kind_of_chip, st
 from derive.notation import symbols as v
 from derive.notation.errors import UnknownName
 from derive.solve.evaluate import Compiled, compiled, floats
+from derive.solve.values import fabric_of
 
 FITTED = (v.eta, v.eta_A, v.eta_node, v.eta_dcn)
 """What of a chip and a cluster is fitted to runs."""
@@ -35,7 +36,6 @@ RECOMPUTED: Mapping[str | None, Mapping[str, str]] = {
     "full": {"recompute": "full"},
     "selective": {"recompute": "none", "kernels": "recomputed"},
 }
-LIST = ("data_group", "dcn")
 
 
 class Replayed(NamedTuple):
@@ -54,6 +54,7 @@ class Configured:
 
     run: Run
     assumptions: Assumptions
+    fabric: str
     values: Mapping[sp.Symbol, float]
     owners: Mapping[sp.Symbol, str]
 
@@ -81,12 +82,13 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
     values = _values(run, on, stack, assumptions)
     if cluster:
         values[v.W_dcn] = clusters()[cluster].network
-    needed = {*_function(assumptions, False).arguments} - {*FITTED}
+    fabric = fabric_of(on)
+    needed = {*_function(assumptions, fabric, False).arguments} - {*FITTED}
     if missing := sorted(s.name for s in needed if s not in values):
         return f"no value for {', '.join(missing)}"
     attention = kind if stack.kernel != "flash2" else f"{kind}-flash2"
     owners = {v.eta: kind, v.eta_A: attention, v.eta_node: cluster, v.eta_dcn: cluster}
-    return Configured(run, assumptions, values, owners)
+    return Configured(run, assumptions, fabric, values, owners)
 
 
 def _values(run: Run, on: Chip, stack: Stack, assumptions: Assumptions) -> dict[sp.Symbol, float]:
@@ -94,13 +96,14 @@ def _values(run: Run, on: Chip, stack: Stack, assumptions: Assumptions) -> dict[
         v.tp: run.tp, v.cp: run.cp, v.pp: run.pp, v.dp: run.dp, v.virtual: run.virtual,
         v.b_seq: run.micro_batch, v.replicas: _replicas(run), v.T: run.seq, v.B_seq: run.batch,
     }  # fmt: skip
-    known = {**_constants(assumptions), **_of_chip(on), **_of_model(run)}
+    known = {**_constants(assumptions), **_of_chip(on, run.precision or "bf16"), **_of_model(run)}
     known |= {symbol: float(value or 1) for symbol, value in degrees.items()}
     known |= {
         v.zero: float(stack.zero if run.zero is None else run.zero),
         v.n_node: float(min(run.node or known.get(v.n_node, 8), run.cards or 1)),
         v.e_g: float(_gradients(run, stack)),
         v.x_win: float(stack.hidden), v.x_el: float(stack.passes), v.x_pp: 1.0,
+        v.s_L: float(stack.logits),
     }  # fmt: skip
     known[v.L_g] = known[v.L] / known[v.pp] / 2
     if run.layer_seconds:
@@ -114,8 +117,14 @@ def _constants(assumptions: Assumptions) -> Mapping[sp.Symbol, float]:
 
 
 @lru_cache(maxsize=64)
-def _of_chip(on: Chip) -> Mapping[sp.Symbol, float]:
-    return {symbol: float(one.value) for symbol, one in on.bindings("bf16").items()}
+def _of_chip(on: Chip, precision: str) -> Mapping[sp.Symbol, float]:
+    narrow = precision if precision in on.precisions else "bf16"
+    known = {symbol: float(one.value) for symbol, one in on.bindings(narrow).items()}
+    known[v.C_A] = float(on.bindings("bf16")[v.C].value)
+    if fabric_of(on) == "torus":  # a pod takes the place of a node, a torus axis of a link
+        known[v.W_node] = float(on.quantity("ici_axis").value)
+        known[v.n_node] = float(on.quantity("pod_chips").value)
+    return known
 
 
 def _replicas(run: Run) -> int:
@@ -168,13 +177,16 @@ LAYER = (v.t_slow - v.t_over + v.t_tp + v.t_cp) / v.L_p
 
 
 @lru_cache(maxsize=32)
-def _function(assumptions: Assumptions, timed: bool) -> Compiled:
+def _function(assumptions: Assumptions, fabric: str, timed: bool) -> Compiled:
     """The seconds of a layer and of a step under some assumptions; unless only `timed`, the bytes
     of the fullest chip and the seconds of each part as well."""
-    step = step_model(assumptions)
+    step = step_model(assumptions, fabric=fabric)
     definitions = tuple((v.find(term.name), term.expr) for term in step.definitions)
     others = () if timed else (step.memory_bytes, *(term.expr for term in step.parts))
     return compiled((LAYER, step.seconds, *others), definitions)
+
+
+Step = tuple[Assumptions, str]  # and what joins the chips
 
 
 @dataclass(frozen=True)
@@ -184,16 +196,16 @@ class Replay:
     runs: tuple[Configured, ...]
 
     @cached_property
-    def groups(self) -> tuple[tuple[Assumptions, Any, Mapping[sp.Symbol, Any]], ...]:
-        """By assumptions, the places of the runs and a column of each symbol."""
-        places: dict[Assumptions, list[int]] = {}
+    def groups(self) -> tuple[tuple[Step, Any, Mapping[sp.Symbol, Any]], ...]:
+        """By assumptions and fabric, the places of the runs and a column of each symbol."""
+        places: dict[Step, list[int]] = {}
         for place, one in enumerate(self.runs):
-            places.setdefault(one.assumptions, []).append(place)
+            places.setdefault((one.assumptions, one.fabric), []).append(place)
         made = []
-        for assumptions, chosen in places.items():
-            needed = {*_function(assumptions, False).arguments} - {*FITTED}
+        for step, chosen in places.items():
+            needed = {*_function(*step, False).arguments} - {*FITTED}
             columns = {s: np.array([self.runs[k].values[s] for k in chosen]) for s in needed}
-            made.append((assumptions, np.array(chosen), columns))
+            made.append((step, np.array(chosen), columns))
         return tuple(made)
 
     @cached_property
@@ -204,25 +216,28 @@ class Replay:
     def seconds(self, values: Mapping[sp.Symbol, Any]) -> Any:
         """The seconds of every run, for a number of each fitted symbol and run, the last axis."""
         made = np.empty(values[v.eta].shape)
-        for assumptions, places, columns in self.groups:
+        for step, places, columns in self.groups:
             own = {s: values[s][..., places] for s in FITTED}
             with np.errstate(all="ignore"):
-                layer, step = _function(assumptions, True)(floats(), {**columns, **own})
-            made[..., places] = np.where(self.alone[places], layer, step)
+                layer, whole = _function(*step, True)(floats(), {**columns, **own})
+            made[..., places] = np.where(self.alone[places], layer, whole)
         return made
 
     def replayed(self, values: Mapping[sp.Symbol, Any]) -> list[Replayed]:
         """What the step model makes of every run, for a number of each fitted symbol and run."""
         made: dict[int, Replayed] = {}
-        for assumptions, places, columns in self.groups:
+        for (assumptions, fabric), places, columns in self.groups:
             own = {s: values[s][places] for s in FITTED}
             with np.errstate(all="ignore"):
-                every = _function(assumptions, False)(floats(), {**columns, **own})
+                every = _function(assumptions, fabric, False)(floats(), {**columns, **own})
             table = np.stack([np.broadcast_to(row, places.shape) for row in every])
-            names = [term.name for term in step_model(assumptions).parts]
+            names = [term.name for term in step_model(assumptions, fabric=fabric).parts]
             for place, (layer, step, size, *parts) in zip(places, table.T.tolist(), strict=True):
-                seconds = layer if self.alone[place] else step
-                made[place] = Replayed(seconds, size, dict(zip(names, parts, strict=True)))
+                run = self.runs[place].run
+                read = stacks().get(run.source, OTHER).reserve if run.device_bytes else 0
+                seconds = layer if run.layer_seconds else step
+                split = dict(zip(names, parts, strict=True))
+                made[place] = Replayed(seconds, size + read, split)
         return [made[place] for place in range(len(self.runs))]
 
 

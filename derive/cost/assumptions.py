@@ -330,15 +330,15 @@ SETS: Mapping[str, Assumptions] = {
 # Where nothing was measured on a chip, or what no chip decides.
 MEASURED: Mapping[sp.Symbol, sp.Expr] = {
     v.eta: sp.Rational(7, 10),
-    v.s_0: sp.Integer(5_000_000),
+    v.s_0: sp.Integer(4_000_000),
     v.eta_A: sp.Rational(2, 5),
-    v.eta_hbm: sp.Rational(17, 20),
+    v.eta_hbm: sp.Rational(3, 4),
     v.eta_node: sp.Rational(7, 10),
     v.eta_dcn: sp.Rational(1, 2),
     v.x_pp: sp.Integer(1),
     v.x_tp: sp.Integer(1),
     v.x_win: sp.Integer(1),
-    v.x_hid: sp.Rational(3, 10),
+    v.x_hid: sp.Rational(1, 3),
     v.x_el: sp.Integer(1),
     v.s_opt: sp.Integer(30),
     v.s_V: sp.Integer(28),

@@ -3,7 +3,8 @@ attention, and what is read from memory and written to it element by element.
 
 A product of m rows and n columns, k numbers each, is 2 m n k FLOP. It keeps the peak busy but for
 one thing: the tiles of a small result do not fill the chip, which costs as much as s_0 elements
-more. So it takes 2 (m n + s_0) k FLOP at the share eta of the peak. What a fused kernel does
+more. So it takes 2 (m n + s_0) k FLOP at the share eta of the peak; products of one left operand,
+such as those that make queries, keys and values, are one. What a fused kernel does
 between its products, the scores and the softmax over them, touches no memory; it has a share of the
 peak of its own, and what it makes a second time in the backward pass takes its time.
 """
@@ -22,16 +23,14 @@ from derive.notation.symbols import find
 
 def padded_flops(cost: PassCost, block: Block) -> sp.Expr:
     """The FLOP of a pass's products with parameters, each at its padded shape."""
-    return sp.Add(*(_padded(pair, step) for pair, step in _products(cost, block, fused=False)))
+    return _padded(_products(cost, block, fused=False))
 
 
 def gradient_flops(cost: PassCost, block: Block) -> sp.Expr:
     """Those of them that are of the gradients of parameters, which nothing waits for in a pass."""
     gradients = {f"d{name}" for name in block.parameters}
     products = _products(cost, block, fused=False)
-    return sp.Add(
-        *(_padded(pair, step) for pair, step in products if step.result.name in gradients)
-    )
+    return _padded([(pair, step) for pair, step in products if step.result.name in gradients])
 
 
 def fused_flops(cost: PassCost, block: Block) -> sp.Expr:
@@ -43,7 +42,7 @@ def unfused_flops(cost: PassCost, block: Block) -> sp.Expr:
     """The FLOP of the same products one by one, each at its padded shape: there a mask leaves
     nothing out."""
     products = _products(cost, block, fused=True)
-    return sp.Add(*(_padded(replace(pair, share=sp.S.One), step) for pair, step in products))
+    return _padded([(replace(pair, share=sp.S.One), step) for pair, step in products])
 
 
 def element_bytes(cost: PassCost, block: Block) -> sp.Expr:
@@ -81,9 +80,13 @@ def _products(cost: PassCost, block: Block, *, fused: bool) -> list[tuple[Pair, 
     return chosen
 
 
-def _padded(pair: Pair, step: Multiplied) -> sp.Expr:
-    sizes = {dim: find(dim) / degree(axes) for dim, axes in pair.roles}
-    summed = summed_dims(pair.left, pair.right, step.result)
-    numbers = sp.Mul(*(sizes[dim] for dim in summed))
-    made = sp.Mul(*(size for dim, size in sizes.items() if dim not in summed))
-    return v.fma * pair.share * (made + v.s_0) * numbers
+def _padded(products: list[tuple[Pair, Multiplied]]) -> sp.Expr:
+    """The FLOP of some products at their padded shapes."""
+    together: dict[tuple[Tensor, sp.Expr], sp.Expr] = {}
+    for pair, step in products:
+        sizes = {dim: find(dim) / degree(axes) for dim, axes in pair.roles}
+        summed = summed_dims(pair.left, pair.right, step.result)
+        each = v.fma * pair.share * sp.Mul(*(sizes[dim] for dim in summed))
+        made = sp.Mul(*(size for dim, size in sizes.items() if dim not in summed))
+        together[pair.left, each] = together.get((pair.left, each), sp.S.Zero) + made
+    return sp.Add(*(each * (made + v.s_0) for (_, each), made in together.items()))

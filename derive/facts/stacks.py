@@ -22,7 +22,8 @@ LARGEST = 2**20  # bytes of the file
 @dataclass(frozen=True)
 class Stack:
     """What a source's software does. `clusters` names the cluster by the kind of chip; `kernel` is
-    that of attention (unfused, flash2, cudnn), `gradients` the bytes of an element on the wire,
+    that of attention (unfused, flash2, cudnn), `gradients` the bytes of an element on the wire by
+    the precision of the run, 4 where that is not named,
     `hidden` whether the data group's traffic hides under passes, `passes` those over memory for
     each of the element-wise work, `logits` the bytes held of a logit, `reserve` those of a chip
     that its device counts and no tensor holds; `assumed` names what nothing says."""
@@ -30,7 +31,7 @@ class Stack:
     clusters: Mapping[str, str]
     zero: int = 1
     kernel: str = "cudnn"
-    gradients: int = 4
+    gradients: Mapping[str, int] = MappingProxyType({})
     hidden: bool = True
     passes: float = 1
     logits: int = 8

@@ -136,7 +136,7 @@ def _replicas(run: Run) -> int:
 def _gradients(run: Run, stack: Stack) -> int:
     """The bytes of an element of a gradient on the wire, as the run says or as its stack does."""
     said = {"pure": 2, "grads-fp32": 4, "default": 4}
-    return said.get(run.storage or "", stack.gradients)
+    return said.get(run.storage or "", stack.gradients.get(run.precision or "", 4))
 
 
 @lru_cache(maxsize=64)

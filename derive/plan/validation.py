@@ -27,7 +27,8 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run that has a measured time, with the predicted seconds and bytes."""
+    """A run with a measured time, and the predicted seconds, of a step or of the layer that was
+    measured alone, and bytes."""
 
     run: Run
     seconds: float
@@ -36,7 +37,7 @@ class Outcome:
     @property
     def error(self) -> float:
         """The predicted time over the measured one, less 1."""
-        return self.seconds / (self.run.seconds or np.nan) - 1
+        return self.seconds / (self.run.seconds or self.run.layer_seconds or np.nan) - 1
 
     @property
     def memory_error(self) -> float | None:
@@ -107,10 +108,11 @@ def worst(outcomes: Iterable[Outcome], count: int = 10) -> list[Outcome]:
 
 
 def order(outcomes: Iterable[Outcome]) -> Order:
-    """How well the order within sweeps is predicted: of runs of one source, chip and model, by the
+    """How well the order within sweeps is predicted: of steps of one source, chip and model, by the
     seconds that a chip takes for a token, so that a larger batch is not slower by itself."""
     pairs, right, taus = 0, 0, []
-    sweeps = grouped(outcomes, lambda one: (one.run.source, one.run.chip, one.run.model))
+    steps = [one for one in outcomes if one.run.seconds]
+    sweeps = grouped(steps, lambda one: (one.run.source, one.run.chip, one.run.model))
     for sweep in sweeps.values():
         if len(sweep) < SWEEP:
             continue

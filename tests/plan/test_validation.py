@@ -57,6 +57,8 @@ def test_errors_are_of_what_was_measured():
     one = Outcome(run, 5.0, 8e9)
     assert one.error == 0.25 and isclose(one.memory_error, -0.2)
     assert replace(one, memory_bytes=None).memory_error is None
+    layer = next(run for run in STUDIED if run.layer_seconds)
+    assert isclose(Outcome(layer, 1.5 * layer.layer_seconds).error, 0.5)
     quick = replace(one, seconds=2.0)
     assert validation.worst([one, quick], 1) == [quick]
 
@@ -71,6 +73,8 @@ def test_what_is_refused_is_counted_by_its_reason():
 def test_a_perfect_prediction_and_one_upside_down():
     perfect = order(Outcome(run, run.seconds) for run in TIMED)
     assert perfect.right == perfect.pairs and isclose(perfect.tau, 1)
+    layers = [Outcome(run, 1.0) for run in STUDIED if run.layer_seconds]
+    assert len(layers) >= validation.SWEEP and order(layers) == (0, 0, None)
     turned = order(Outcome(run, run.chip_tokens**2 / run.seconds) for run in TIMED)
     assert turned.right == 0 and isclose(turned.tau, -1)
     assert turned.pairs == perfect.pairs

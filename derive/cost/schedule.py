@@ -105,8 +105,7 @@ def _late(start: sp.Expr, late: Sequence[sp.Expr], last: sp.Expr) -> sp.Expr:
 def _one_f_one_b() -> sp.Expr:
     """The bubble of 1F1B, less what the stage before a quicker last one does while it waits."""
     piece = (v.t_F + v.t_B + v.t_W) / v.virtual
-    pair = _least(1, _most(0, 3 - v.pp)) * (1 - _SEVERAL)  # there the first is the one before
-    before = 1 - v.zeta * pair
+    before = 1 - v.zeta * _least(1, _most(0, 3 - v.pp))  # of two stages it is the first
     one_pass = before * _least(v.t_F, v.t_B + v.t_W) / v.virtual
     lack = _most(before * piece, v.t_z) - v.t_z
     trips = _least(v.n_mb, 2 + (v.n_mb - 2) * _SEVERAL)
@@ -115,7 +114,7 @@ def _one_f_one_b() -> sp.Expr:
 
 
 _ROUND_TRIPS = 2 * (v.n_mb + v.pp - 2 - _up((v.n_mb - 1) / v.pp))
-_FIRST_TRIP = 2 * (v.pp * v.virtual - 1) * _PIPED
+_FIRST_TRIP = 2 * (v.pp * v.virtual - 1)
 _WARM_UP = (v.pp - 1 - v.i_p) * (1 + _SEVERAL) + (v.virtual - 1) * v.pp
 _INTERLEAVED = Schedule(
     "interleaved 1F1B",
@@ -193,7 +192,8 @@ def layer_split(
         told = f"{counted(sum(split), 'layer')} on {counted(len(split), 'piece')}"
         raise DeriveError(f"expected {layers} layers on {counted(pieces, 'piece')}, found {told}")
     if min(split) < 0 or 0 in split[1:-1]:
-        raise DeriveError(f"{counted(layers, 'layer')} are too few for {pieces} pieces")
+        told = f"{counted(layers, 'layer')} do not fill {counted(pieces, 'piece')}"
+        raise DeriveError(f"{told}: found {', '.join(map(str, split))}")
     return tuple(split)
 
 

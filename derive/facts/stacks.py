@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -31,7 +31,7 @@ class Stack:
     clusters: Mapping[str, str]
     zero: int = 1
     kernel: str = "cudnn"
-    gradients: Mapping[str, int] = MappingProxyType({})
+    gradients: Mapping[str, int] = field(default_factory=dict)
     hidden: bool = True
     passes: float = 1
     logits: int = 8

@@ -223,7 +223,7 @@ class Assumptions:
     def closed(self) -> Assumptions:
         """The same without what a step takes beside what its operations ask for: closed forms of
         limits rest on the rest."""
-        return replace(self, corrections=self.corrections - TERMS.keys())
+        return replace(self, corrections=self.corrections.difference(TERMS))
 
     @property
     def fusion(self) -> Fusion:

@@ -54,8 +54,9 @@ class Limit:
         return f"{self.name}: {self.gloss}; threshold({self.name}, {self.asked})"
 
     def requirement(self, assumptions: Assumptions) -> Requirement:
-        """That the load is at most 1, with what it rests on."""
-        model = step_model(assumptions.only(TAKEN, self.name))
+        """That the load is at most 1, with what it rests on: what of a step is in closed form."""
+        assumptions = assumptions.only(TAKEN, self.name).closed
+        model = step_model(assumptions)
         return Requirement(
             self.name,
             self.claim,
@@ -76,6 +77,7 @@ class Limit:
     def rests_on(self, assumptions: Assumptions) -> dict[str, str]:
         """The corrections that are on and that the load, or a value in it, can rest on, each with
         a phrase. What a chip and a model give rests on `exact_parameters`."""
+        assumptions = assumptions.closed
         model = step_model(assumptions)
         named = {"exact_parameters", *(n for name in self.terms for n in model.term(name).rests_on)}
         symbols = self.load(assumptions).free_symbols

@@ -58,7 +58,7 @@ TERMS: Mapping[str, str] = {
     "contention": "traffic that is hidden slows what hides it",
     "fixed_times": "a hop between chips and a step take some time beside bytes and work",
     "optimizer_step": "the optimizer reads and writes its state",
-    "loss_bytes": "logits are held in as many bytes as a loss that is not fused takes",
+    "kept_bytes": "gradients and logits are held in as many bytes as a stack keeps of them",
 }
 STEP: Mapping[str, str] = {**CORRECTIONS, **TERMS}
 
@@ -262,11 +262,10 @@ class Assumptions:
         """The values of a step's constants: bytes, FLOP per multiply-add and stated shares."""
         bytes_of = self.elements
         fp32 = sp.Rational(BYTES["fp32"])
-        widened = "gradient_bytes" in self and self.gradients == "same"
         return {
             v.fma: bytes_of[v.fma],
             v.e: bytes_of.get(v.e, v.e),
-            v.e_g: fp32 if widened else bytes_of[v.e_g],
+            v.e_g: fp32 if self._widened else bytes_of[v.e_g],
             v.e_32: fp32,
             v.eta: sp.Rational(3, 5),
             v.mu: sp.Rational(9, 10),
@@ -274,8 +273,20 @@ class Assumptions:
             v.x_dp: sp.Rational(1, 5),
             v.T_min: sp.Integer(1 if "any_chunk" in self else 4096),
             v.A_kept: sp.Integer(34),
-            **(MEASURED if self.corrections & TERMS.keys() else {}),
+            **(self._measured if self.corrections & TERMS.keys() else {}),
         }
+
+    @property
+    def _measured(self) -> dict[sp.Symbol, sp.Expr]:
+        return {
+            **MEASURED,
+            v.e_k: sp.Rational(BYTES["fp32"] if self._widened else BYTES[self._gradients]),
+        }
+
+    @property
+    def _widened(self) -> bool:
+        """Whether the gradients of a step are in fp32 for want of another word."""
+        return "gradient_bytes" in self and self.gradients == "same"
 
     @property
     def profile(self) -> str | None:

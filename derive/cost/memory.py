@@ -43,8 +43,8 @@ GLOSSES: Mapping[str, str] = {
 
 # The terms that shape a kind, by its name.
 ON: Mapping[str, tuple[str, ...]] = {
-    "weights": ("sharded_states",), "gradients": ("gradient_bytes", "sharded_states"),
-    "optimizer": ("sharded_states",), "activations": ("saved_tensors",), "logits": ("logits",),
+    "weights": ("sharded_states",), "gradients": ("gradient_bytes", "sharded_states", "kept_bytes"),
+    "optimizer": ("sharded_states",), "activations": ("saved_tensors",), "logits": ("logits", "kept_bytes"),
     "working_set": ("working_set",), "gathered": ("sharded_states",),
 }  # fmt: skip
 
@@ -94,8 +94,8 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
         define(v.a_0, inputs),
     ]
     if "logits" in assumptions:
-        each = v.s_L if "loss_bytes" in assumptions else v.e + v.e_32
-        terms.append(define(v.M_logits, each * stage.logits(), on("logits", "loss_bytes")))
+        each = v.s_L if "kept_bytes" in assumptions else v.e + v.e_32
+        terms.append(define(v.M_logits, each * stage.logits(), on("logits", "kept_bytes")))
     rests_on = on("working_set", "logits", "uneven_stages")
     least = recomputed_layers(assumptions)
     given = {"none": sp.S.Zero, "full": v.L_p, "given": sp.Min(v.L_g, v.L_p, evaluate=False)}
@@ -139,7 +139,7 @@ def _states(parameters: sp.Expr, assumptions: Assumptions) -> dict[str, sp.Expr]
     optimizer = v.x_o if shared else stage.state_share()
     return {
         "weights": v.e * weights * parameters,
-        "gradients": v.e_g * gradients * parameters,
+        "gradients": (v.e_k if "kept_bytes" in assumptions else v.e_g) * gradients * parameters,
         "optimizer": ADAM_FP32_COPIES * v.e_32 * optimizer * parameters,
     }
 

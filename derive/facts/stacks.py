@@ -25,7 +25,8 @@ class Stack:
     that of attention (unfused, flash2, cudnn), `gradients` the bytes of an element on the wire by
     the precision of the run, 4 where that is not named,
     `hidden` whether the data group's traffic hides under passes, `passes` those over memory for
-    each of the element-wise work, `logits` the bytes held of a logit, `reserve` those of a chip
+    each of the element-wise work, `copies` the bytes of a gradient kept besides by the
+    precision of the run, `logits` the bytes held of a logit, `reserve` those of a chip
     that its device counts and no tensor holds; `assumed` names what nothing says."""
 
     clusters: Mapping[str, str]
@@ -34,6 +35,7 @@ class Stack:
     gradients: Mapping[str, int] = field(default_factory=dict)
     hidden: bool = True
     passes: float = 1
+    copies: Mapping[str, int] = field(default_factory=dict)
     logits: int = 8
     reserve: float = 0
     assumed: tuple[str, ...] = ()

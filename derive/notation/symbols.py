@@ -305,6 +305,7 @@ x_hid = _constant("x_hid", one, "share of hidden traffic by which it slows the c
 x_el = _constant("x_el", one, "passes over memory for each of the element-wise work", "x_e")
 s_opt = _constant("s_opt", byte, "bytes that the optimizer reads and writes a parameter", "s_o")
 s_V = _constant("s_V", byte, "bytes that the loss reads and writes of a logit", "s_V")
+e_k = _constant("e_k", byte, "bytes of a gradient as it is kept, copies too", "e_k")
 s_L = _constant("s_L", byte, "bytes held of a logit: itself, its softmax and its gradient", "s_L")
 C_A = _hardware("C_A", flop / second, "peak FLOP rate of a chip in 16 bits, of attention", "C_A")
 t_hop = _time("t_hop", second, "time of a hop between chips beside its bytes", r"t_{\text{hop}}")

@@ -104,6 +104,7 @@ def _values(run: Run, on: Chip, stack: Stack, assumptions: Assumptions) -> dict[
         v.e_g: float(_gradients(run, stack)),
         v.x_win: float(stack.hidden), v.x_el: float(stack.passes), v.x_pp: 1.0,
         v.s_L: float(stack.logits),
+        v.e_k: float(_gradients(run, stack) + stack.copies.get(run.precision or "", 0)),
     }  # fmt: skip
     known[v.L_g] = known[v.L] / known[v.pp] / 2
     if run.layer_seconds:

@@ -44,7 +44,7 @@ SHARES = (*REACHED, v.mu, v.x_pp, v.x_dp, v.x_tp, v.x_win, v.x_hid)
 # What a caller may set beside the degrees: not what the options state, nor what follows.
 SETTABLE = (
     *WHOLE, *SHARES, v.P, v.C, v.M_hbm, v.W_node, v.W_dcn, v.M_axes, v.A_kept, v.e, v.e_g, v.e_32,
-    v.W_hbm, v.s_0, v.x_el, v.s_opt, v.s_V, v.s_L, v.C_A, v.t_hop, v.t_fix, v.L_g,
+    v.W_hbm, v.s_0, v.x_el, v.s_opt, v.s_V, v.s_L, v.e_k, v.C_A, v.t_hop, v.t_fix, v.L_g,
 )  # fmt: skip
 # What is 1 where nothing says otherwise, and shown as assumed.
 ONES: Mapping[sp.Symbol, Quantity] = {

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.block import FUSED, Block, Fusion
-from derive.cost.layout import rules_for, spread
+from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
 from derive.cost.transformer import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER
@@ -33,7 +33,8 @@ factored = lru_cache(maxsize=256)(sp.factor_terms)
 @lru_cache(maxsize=16)
 def laid_out(block: Block, fusion: Fusion = FUSED) -> Program:
     """The program of a block under the layout of a plan."""
-    return program(spread(block, rules_for(block, LAYOUT)), "none", fusion)
+    rules = [rule for rule in rules_of(LAYOUT) if rule.dim in block.dims]
+    return program(spread(block, rules), "none", fusion)
 
 
 def on_chip(expr: sp.Expr) -> sp.Expr:

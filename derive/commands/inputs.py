@@ -15,9 +15,12 @@ import sympy as sp
 from derive.cost.assumptions import Assumptions, assume
 from derive.cost.block import Block, Fusion
 from derive.cost.limits import LIMITS, Limit
+from derive.cost.program import degree
 from derive.cost.strategies import STRATEGIES, Strategy, layer, strategy
 from derive.cost.transformer import BLOCKS
 from derive.facts import Catalogue, Chip, Model, chip, load_file, model, shipped
+from derive.notation import symbols as v
+from derive.notation import tex
 from derive.notation.errors import DeriveError, UnknownName, lookup, quoted, unknown
 from derive.notation.printed import shown
 from derive.notation.quantity import Quantity
@@ -111,6 +114,25 @@ def assumptions_of(options: Namespace) -> Assumptions:
     """The assumptions that the options state; those left out keep their defaults."""
     names = (*OPTIONS, "form")
     return assume(**{n: x for n in names if (x := getattr(options, n, None)) is not None})
+
+
+def follows_in_fold(laid_out: Block, values: Mapping[str, Quantity]) -> dict[sp.Symbol, sp.Expr]:
+    """The last degree of a fold, from the others. Raises DeriveError where those that are given do
+    not make the same devices on both sides."""
+    own, again = map(degree, laid_out.fold or ((), ()))
+    every = v.symbols_of(own * again)
+    left = [s for s in every if s.name not in values] or [s for s in every if again.has(s)][:1]
+    if len(left) != 1:
+        return {}
+    (last,) = left
+    follows = own / again * last if again.has(last) else again / own * last
+    value = follows.xreplace({s: values[s.name].value for s in follows.free_symbols})
+    given = values[last.name].value if last.name in values else value
+    if not value.is_Integer or given != value:
+        told = ", ".join(f"{s} = {shown(values[s.name].value)}" for s in every if s.name in values)
+        wanted = "expected a whole number" if given == value else "they are the same devices"
+        raise DeriveError(f"{told}: {last} = {tex.text(follows)} is {shown(value)}; {wanted}")
+    return {last: value}
 
 
 def check_division(laid_out: Block, values: Mapping[str, Quantity]) -> None:

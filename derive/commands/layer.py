@@ -13,11 +13,13 @@ import sympy as sp
 from derive.commands.inputs import (
     assumptions_of,
     check_division,
+    follows_in_fold,
     givers_of,
     set_values,
     strategy_of,
 )
 from derive.cost.block import Block, Fusion
+from derive.cost.experts import places
 from derive.cost.load import Requirement
 from derive.cost.network import Network, link_seconds, network_of
 from derive.cost.program import Multiplied, PassCost
@@ -59,6 +61,10 @@ def costed(strategy: Strategy, options: Namespace) -> dict[str, Any]:
     if v.T in known:  # a sequence's own keys
         known.setdefault(v.U, known[v.T])
     used: set[sp.Symbol] = set()
+    even: dict[sp.Symbol, sp.Expr] = {}
+    if strategy.block is not None and strategy.block.rows:
+        known |= follows_in_fold(strategy.block, {s.name: given[s] for s in given})
+        even = {v.J: places(strategy.block)} if v.n_k in known and v.J not in known else {}
     if assumptions.program == "least":
         if strategy.block is None:
             told = "--least searches the program of a block"
@@ -75,6 +81,7 @@ def costed(strategy: Strategy, options: Namespace) -> dict[str, Any]:
         raise DeriveError("--turns is for --least; add that, or leave it out")
 
     def plain(expr: sp.Expr) -> Any:
+        expr = expr.xreplace(even)
         used.update(expr.free_symbols)
         bound = expr.xreplace(known)
         if bound.free_symbols:
@@ -106,6 +113,9 @@ def costed(strategy: Strategy, options: Namespace) -> dict[str, Any]:
     data["assumptions"] = {
         n: told for n, told in strategy.stated(assumptions).items() if n in stated
     }
+    if strategy.block is not None and strategy.block.rows:
+        shares = f"J = {tex.text(places(strategy.block))}: each token goes to n_k of E experts, and"
+        data["assumptions"]["places"] = f"{shares} the fullest has x_cap times an even share"
     data["notes"] = list(Filled({}, (), frozenset(used)).idle(values))
     return data
 

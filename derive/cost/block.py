@@ -360,7 +360,7 @@ class Block:
             if {*axes} != {*own}:
                 told = f"expected {narrow} to have its rows over {', '.join(own)}"
                 raise ShardingError(f"{told}, which are those of its experts, {', '.join(experts)}")
-            return rows, experts
+            axes = [*experts]
         stay, go = ([a for a in wide.axes_of(dim) if a in axes] for dim in PLACES[::-1])
         return rows, (*stay, *(a for a in axes if a not in (*stay, *go)), *go)
 

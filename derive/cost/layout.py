@@ -10,8 +10,7 @@ gradients follow), to what the experts of the block hold, or to named tensors. `
 is gathered over the axis is passed round while it is used, so that the pass does not wait for it.
 
 A fold, dp*cp*tp=edp*etp*ep, says that the axes of experts are the devices of those of the rows, in
-other groups: a tensor has axes of one side alone. The places of the experts are laid out over the
-right-hand side, in its order, before rows are sent; those that split the experts stand last.
+other groups: a tensor has axes of one side alone.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from derive.notation.errors import ShardingError, meant, quoted
 
 LONGEST = 600
 KINDS = ("weights", "activations", "optimizer", "ring", "experts")
-_FOLD = re.compile(r"(\w+(?:\*\w+)*)=(\w+(?:\*\w+)*)\Z", re.ASCII)
+Sides = tuple[tuple[str, ...], ...]
+_FOLD = re.compile(r"(\w+(?:\*\w+)*)=(\w+(?:\*\w+)*)(?!\S)", re.ASCII)
 _RULE = re.compile(r"([A-Za-z_]\w*):([A-Za-z_]\w*)(?:\(([\w ]+(?:,[\w ]+)*)\))?\Z", re.ASCII)
 
 
@@ -55,27 +55,16 @@ class Rule:
         return bool(names & kinds) or (state and "optimizer" in kinds)
 
 
-@dataclass(frozen=True)
-class Fold:
-    """The axes of rows and those of experts, which are the same devices in other groups."""
-
-    rows: tuple[str, ...]
-    experts: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{'*'.join(self.rows)}={'*'.join(self.experts)}"
-
-
-def rules_of(text: object) -> tuple[Rule | Fold, ...]:
-    """The rules of a line, parted by spaces. Raises ShardingError for what is no rule."""
+def rules_of(text: object) -> tuple[Rule, ...]:
+    """The rules of a line, parted by spaces, but for a fold. Raises ShardingError for what is no
+    rule."""
     if not isinstance(text, str):
         raise ShardingError(f"expected a layout such as B:X D:X, found {quoted(text)}")
     if len(text) > LONGEST:
         raise ShardingError(f"a layout has at most {LONGEST} characters, found {len(text)}")
-    rules: list[Rule | Fold] = []
+    rules: list[Rule] = []
     for word in re.split(r"\s+(?![^(]*\))", text.strip()):
-        if fold := _FOLD.match(word):
-            rules.append(_fold(*(tuple(side.split("*")) for side in fold.groups())))
+        if _FOLD.fullmatch(word):
             continue
         match = _RULE.match(word)
         if match is None:
@@ -94,31 +83,28 @@ def rules_of(text: object) -> tuple[Rule | Fold, ...]:
     return tuple(rules)
 
 
-def rules_for(block: Block, text: str) -> tuple[Rule | Fold, ...]:
-    """The rules of a line that speak of what a block has."""
-    known = {*KINDS, *(tensor.name for tensor in block.tensors)}
-    return tuple(
-        rule
-        for rule in rules_of(text)
-        if isinstance(rule, Fold) or (rule.dim in block.dims and known.issuperset(rule.only))
-    )
+def fold_of(text: str) -> Sides:
+    """The axes of rows and those of experts that a line says are the same devices, if it does.
+    Raises ShardingError for an axis given twice, and for two folds."""
+    sides = [side.split("*") for match in _FOLD.finditer(text) for side in match.groups()]
+    for axis in (every := [axis for side in sides for axis in side]):
+        if axis_names(axis, "layout") != (axis,) or every.count(axis) > 1 or len(sides) > 2:
+            told = f"expected one fold, of axes by name, each once, found {quoted(axis)}"
+            raise ShardingError(f"layout {text.strip()}: {told}")
+    return tuple(map(tuple, sides))
 
 
-def spread(block: Block, layout: str | Sequence[Rule | Fold]) -> Block:
-    """The block with each tensor laid out by the rules.
+def spread(block: Block, layout: str | Sequence[Rule], fold: Sides = ()) -> Block:
+    """The block with each tensor laid out by the rules; `fold` is that of a text where it has one.
 
     Axes that are typed in the block stay before those of the rules. Raises ShardingError for a rule
     that names no dimension, no tensor or no kind of tensor of the block, offering the nearest, and
     for a fold that the rows or a line of the block do not keep to.
     """
-    line = tuple(layout) if isinstance(layout, (tuple, list)) else rules_of(layout)
-    rules = [rule for rule in line if isinstance(rule, Rule)]
-    folds = [rule for rule in line if isinstance(rule, Fold)]
-    if len(folds) > 1:
-        raise ShardingError(f"layout: expected one fold, found {' and '.join(map(str, folds))}")
+    rules = tuple(layout) if isinstance(layout, (tuple, list)) else rules_of(layout)
     for rule in rules:
         _check(rule, as_block(block))
-    sides = (folds[0].rows, folds[0].experts) if folds else as_block(block).fold
+    sides = fold or (fold_of(layout) if isinstance(layout, str) else as_block(block).fold)
     folded = replace(block, fold=sides)
     tensors = tuple(_laid_out(t, rules, folded) for t in block.tensors)
     states = [_laid_out(block.state_of(n), rules, folded, state=True) for n in block.parameters]
@@ -146,20 +132,12 @@ def _laid_out(tensor: Tensor, rules: Sequence[Rule], block: Block, state: bool =
     return tensor.laid_out(split)
 
 
-def _fold(rows: tuple[str, ...], experts: tuple[str, ...]) -> Fold:
-    every = [*rows, *experts]
-    for axis in every:
-        if axis_names(axis, "layout") != (axis,) or every.count(axis) > 1:
-            told = f"expected axes by name, each once, found {quoted(axis)}"
-            raise ShardingError(f"layout {Fold(rows, experts)}: {told}")
-    return Fold(rows, experts)
-
-
 def _check_fold(block: Block) -> None:
     """Raise ShardingError where rows do not have all axes of a fold, or where a line has axes of
     both sides: it would split its devices twice."""
     if not block.rows:
-        raise ShardingError(f"layout {Fold(*block.fold)}: the block hands no rows to experts")
+        told = "=".join("*".join(side) for side in block.fold)
+        raise ShardingError(f"layout {told}: the block hands no rows to experts")
     for line in block.lines:
         if isinstance(line, FunctionLine) and line.routes:
             continue

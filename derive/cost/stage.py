@@ -16,7 +16,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.block import FUSED, Block, Fusion
-from derive.cost.layout import rules_for, spread
+from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
 from derive.cost.transformer import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER
@@ -35,7 +35,8 @@ factored = lru_cache(maxsize=256)(sp.factor_terms)
 @lru_cache(maxsize=64)
 def laid_out(block: Block, fusion: Fusion = FUSED, sequence: bool = True) -> Program:
     """The program of a block under the layout of a plan, with sequence parallelism or without."""
-    rules = rules_for(block, LAYOUT if sequence else WITHOUT_SEQUENCE)
+    line = LAYOUT if sequence else WITHOUT_SEQUENCE
+    rules = [rule for rule in rules_of(line) if rule.dim in block.dims]
     return program(spread(block, rules), "none", fusion)
 
 

@@ -12,12 +12,21 @@ import sympy as sp
 
 from derive.cost.assumptions import CHOICES, DEFAULT, Assumptions
 from derive.cost.block import Block, Fusion, ProductLine, gated
+from derive.cost.experts import places
 from derive.cost.layout import spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, Saved, degree
 from derive.cost.reader import block
 from derive.cost.sizes import sizes_of
-from derive.cost.transformer import ATTENTION, ATTENTION_CORE, BLOCKS, EXPERTS, MLP
+from derive.cost.transformer import (
+    ATTENTION,
+    ATTENTION_CORE,
+    BLOCKS,
+    EXPERTS,
+    LAYER_OF,
+    MLP,
+    SHARED,
+)
 from derive.notation import symbols as v
 from derive.notation import units
 from derive.notation.errors import DeriveError, guarded, quoted, unknown
@@ -244,6 +253,44 @@ weight_reads = Strategy(
     None,
     (PassCost("forward", _WHOLE.forward.flops, _READS),),
     sp.S.One,
+)
+
+
+# Rows go to experts and come back while products run that do not wait for them: those of experts
+# that have their rows, of the shared ones, or of a layer where two micro-batches take turns.
+def _dispatch(name: str, title: str, work: Block, steps: Mapping[str, sp.Expr]) -> Strategy:
+    """The passes of `work`, and the all-to-alls of experts over all chips, in a step over each of
+    some axes that takes a part of the whole."""
+    even = {v.U: v.T, v.b_seq: v.B / v.T, v.J: places(EXPERTS)}
+    whole, flat = program(work), program(spread(EXPERTS, "E:X B:X"))
+    passes = []
+    for cost, rows in ((whole.forward, flat.forward), (whole.backward, flat.backward)):
+        moves = tuple(
+            replace(m, axes=(axis,), array_bytes=(part * m.array_bytes).xreplace(even))
+            for m in rows.moves
+            if m.collective == "all_to_all"
+            for axis, part in steps.items()
+        )
+        passes.append(PassCost(cost.name, cost.flops.xreplace(even), moves))
+    return Strategy(name, title, None, tuple(passes), degree(tuple(steps)))
+
+
+shared_dispatch = _dispatch(
+    "shared_dispatch", "experts, rows sent under the shared experts", spread(SHARED, "B:X"),
+    {"X": sp.S.One},
+)  # fmt: skip
+layer_dispatch = _dispatch(
+    "layer_dispatch",
+    "experts, rows sent under the layer of another micro-batch",
+    spread(LAYER_OF["gqa", "shared"], "b_seq:X E:X(experts)"),
+    {"X": sp.S.One},
+)
+# Y chips of each of X nodes: a row crosses to a node once, whatever experts it has there.
+node_limited = _dispatch(
+    "node_limited",
+    "experts over nodes, each row sent once to a node and spread inside it",
+    spread(EXPERTS, "E:X E:Y B:X B:Y"),
+    {"X": v.n_hit / v.n_k / v.Y, "Y": 1 / v.X},
 )
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(

@@ -133,6 +133,14 @@ EXPERTS = block(
 )
 """The experts of a layer, J rows to each of E; which rows they take is the router's to say."""
 
+SHARED = block(
+    """
+    In[B, D] . W_gate[D, n_S, F_E] * W_in[D, n_S, F_E] -> Hid[B, n_S, F_E]
+    Hid . W_out[n_S, F_E, D] -> Out[B, D]
+    """
+)
+"""The experts of a layer that every token goes to."""
+
 BLOCKS = {
     "mlp": MLP,
     "attention_core": ATTENTION_CORE,
@@ -147,4 +155,5 @@ BLOCKS = {
     "embedding": EMBEDDING,
     "head": HEAD,
     "experts": EXPERTS,
+    "shared_experts": SHARED,
 }

@@ -50,6 +50,9 @@ def suited(
         told = f"two-level has {axis}, the innermost mesh axis, inside a node"
         why = f"{axis} = {degree} does not divide its {known[v.n_node].value} chips"
         raise DeriveError(f"{told}: {why}; the network egress takes any")
+    if name == "torus" and subject.block is not None and subject.block.fold:
+        told = "a torus gives each mesh axis torus axes of its own, and a fold has two for the same"
+        raise DeriveError(f"{told} devices; name another network, such as node")
     if name == "torus" and chip is not None and chip.has("torus_axes"):
         _check_torus_axes(chip, subject, asked, typed)
     return assumptions if name == "torus" else replace(assumptions, network=name)

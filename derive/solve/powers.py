@@ -61,6 +61,10 @@ class Range:
 @lru_cache(maxsize=1024)
 def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
     """The range of `symbol` in which `load` is at most 1; raises NotClosedForm."""
+    factors = sp.Mul.make_args(sp.denom(sp.factor_terms(load)))
+    sums = [one for one in factors if one.is_Add and one.has(symbol) and one.is_positive]
+    if len(sums) == 1:  # a/b <= 1 is a - b + 1 <= 1
+        load = sp.factor_terms(load) * sums[0] - sums[0] + 1
     terms = coefficients(load, symbol)
     constant = terms.pop(sp.S.Zero, sp.S.Zero)
     if not terms:

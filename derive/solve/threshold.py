@@ -360,8 +360,8 @@ def in_alpha(expr: sp.Expr, what: Question | None = None) -> sp.Expr:
     if not {v.C, v.W} <= expr.free_symbols or (what and what.symbols & {v.C, v.W}):
         return expr
     changed = expr.xreplace({v.C: v.alpha * v.W})
-    if v.W in changed.free_symbols:
-        changed = sp.expand(changed)
+    for multiplied in (sp.expand, sp.factor_terms):
+        changed = multiplied(changed) if v.W in changed.free_symbols else changed
     return expr if v.W in changed.free_symbols else changed
 
 

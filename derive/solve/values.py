@@ -49,7 +49,7 @@ SETTABLE = (
 # What is 1 where nothing says otherwise, and shown as assumed.
 ONES: Mapping[sp.Symbol, Quantity] = {
     s: number(1, v.unit_of_symbol(s), s.name, status="assumed")
-    for s in (v.M_X, v.M_Y, v.M_Z, v.b_seq)
+    for s in (v.M_X, v.M_Y, v.M_Z, v.b_seq, v.x_cap)
 }
 STATED_BY = {v.e: "precision", v.s_P: "precision", v.e_g: "gradients"}
 Kind = TypeVar("Kind", bound=Chip | Model)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from itertools import combinations
+
 import pytest
 import sympy as sp
 from comparison import UNFUSED, compare
 
+from derive.cli import main
+from derive.cost import experts
+from derive.cost.assumptions import assume
 from derive.cost.block import FUSED, Fusion
-from derive.cost.layout import rules_for, spread
+from derive.cost.layout import fold_of, rules_of, spread
+from derive.cost.load import compute_bound
 from derive.cost.passes import Program, program
 from derive.cost.program import Move
 from derive.cost.reader import block
-from derive.cost.stage import parameters
+from derive.cost.stage import flops, parameters
+from derive.cost.strategies import (
+    Strategy,
+    expert_parallel,
+    layer_dispatch,
+    node_limited,
+    shared_dispatch,
+)
 from derive.cost.transformer import BLOCKS, EXPERTS, LAYER_OF, MLA
 from derive.notation import symbols as v
 from derive.notation.errors import ShardingError
+from derive.solve.threshold import threshold
 
 FOLDED = (
     "b_seq:dp B:dp T:cp B:cp U:cp(ring) K:tp F:tp E:ep(experts) J:edp F_E:etp(experts) J:etp "
@@ -43,7 +58,8 @@ def made(text: str) -> dict[str, tuple[str, ...]]:
 def test_folded_groups_are_run(name: str, fold: str, keep: str, fusion: Fusion) -> None:
     """Values, bytes and FLOPs of experts over groups of the same devices as the rows'."""
     sizes, text = FOLDS[fold]
-    laid_out = spread(BLOCKS[name], rules_for(BLOCKS[name], FOLDED))
+    rules = [rule for rule in rules_of(FOLDED) if rule.dim in BLOCKS[name].dims]
+    laid_out = spread(BLOCKS[name], rules, fold_of(FOLDED))
     compare(laid_out, sizes | ONE, keep, fusion, made=made(text))
 
 
@@ -135,8 +151,12 @@ def test_a_scaled_tensor() -> None:
     [
         ("layer", "b_seq:dp dp=ep", "layout dp=ep: the block hands no rows to experts"),
         ("experts", "B:dp E:ep dp*cp=ep", "expected In[B_dp, D] to have its rows over dp, cp"),
-        ("experts", "B:dp E:ep dp=ep cp=tp", "expected one fold, found dp=ep and cp=tp"),
-        ("experts", "B:dp E:ep dp=dp", "expected axes by name, each once, found 'dp'"),
+        (
+            "experts",
+            "B:dp E:ep dp=ep cp=tp",
+            "expected one fold, of axes by name, each once, found",
+        ),
+        ("experts", "B:dp E:ep dp=dp", "of axes by name, each once, found 'dp'"),
         ("expert_layer", "b_seq:dp E:ep dp=ep", "and W_r[D, E_ep] has ep of the fold, which are"),
         ("mlp", "F:X(experts)", "no tensor that it speaks of has the dimension F"),
     ],
@@ -151,3 +171,207 @@ def test_experts_are_those_between_the_routes() -> None:
     own = LAYER_OF["mla", "shared"].of_experts
     assert own == {"Rows", "Scale", "W_gate", "W_in", "Gate", "Up", "Hid", "Act", "W_out", "Back"}
     assert EXPERTS.of_experts >= {"W_gate", "W_in", "W_out", "Hid", "Hid_gate", "Hid_in"}
+
+
+# --- a chip of a plan
+
+
+V3 = {
+    v.D: 7168, v.K: 128, v.H_N: 128, v.H_R: 64, v.H_V: 128, v.r_q: 1536, v.r_kv: 512, v.E: 256,
+    v.F_E: 2048, v.n_S: 1, v.F: 18432, v.n_k: 8, v.x_cap: 1, v.fma: 2, v.T: 4096,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["gqa", "mla"])
+@pytest.mark.parametrize("width", ["experts", "shared"])
+def test_a_layer_of_experts_on_a_chip(kind: str, width: str) -> None:
+    """What a chip has of a layer, as the devices of a small run have it between them."""
+    read = LAYER_OF[kind, width]
+    at = {v.tp: 2, v.cp: 3, v.dp: 4, v.ep: 6, v.etp: 2, v.edp: 2}
+    own, rest = (size.xreplace(at) for size in experts.parameters(read))
+    assert sp.expand(own - 3 * v.D * v.E * v.F_E / (6 * 2)) == 0
+    whole = parameters(read) - 3 * v.D * v.E * v.F_E
+    split = [read[n] for n in read.parameters if n not in read.of_experts]
+    by_tp = [t for t in split if "K" in t.dims or "F_E" in t.dims]
+    rows = sum(sp.Mul(*map(v.find, t.dims)) for t in by_tp)
+    assert sp.expand(rest - (whole - rows) - rows / 2) == 0
+
+
+def test_the_work_of_a_chip_is_its_share_of_a_layer() -> None:
+    """Products of a chip, times chips, are those of the layer; alike with a fuller expert."""
+    read = LAYER_OF["gqa", "shared"]
+    chips = v.tp * v.cp
+    each = sp.Add(*experts.products(read).values()) * chips
+    whole = experts.flops(read) / 3 * v.b_seq * v.T_r * v.cp
+    in_tokens = whole.xreplace({v.T: v.T_r * v.cp})
+    routers = v.fma * v.D * v.E * v.T_r * v.cp * v.b_seq
+    assert sp.expand(each - in_tokens) == 0
+    assert sp.expand(each).coeff(v.E) == sp.expand(routers).coeff(v.E)
+    fuller = sp.expand(each.xreplace({v.x_cap: 2}) - each.xreplace({v.x_cap: 1}))
+    rows = v.n_k * v.T_r * v.cp * v.b_seq
+    assert sp.expand(fuller - v.fma * 3 * v.D * v.F_E * rows) == 0
+
+
+def test_flops_of_deepseek_v3_per_token() -> None:
+    """Six FLOP for each parameter that takes part, and the scores; of a model with 37B active."""
+    total = 58 * experts.flops(LAYER_OF["mla", "shared"]) + 3 * flops(LAYER_OF["mla", "gated"])
+    scores = 61 * 3 * 2 * sp.Rational(4096, 2) * 128 * (128 + 64 + 128)
+    taking_part = 36625603584 - 129280 * 7168 - 61 * (2 * 7168 + 1536 + 512) - 7168
+    assert total.xreplace(V3) == 6 * taking_part + scores
+
+
+@pytest.mark.parametrize("axis", ["ep", "etp", "tp"])
+def test_what_a_chip_waits_for(axis: str) -> None:
+    waited = [move.tensor for move in experts.moves(LAYER_OF["gqa", "experts"])[axis]]
+    rows = ["Rows", "Scale", "Back", "dBack", "dScale", "dRows"]
+    assert {"ep": waited == rows, "etp": {*rows} <= {*waited}, "tp": "X" in waited}[axis]
+
+
+def test_bytes_of_a_layer_of_experts_on_a_chip() -> None:
+    """In bf16, for a token of DeepSeek-V3 on one chip: each tensor that is kept, by its width."""
+    kept = experts.saved_bytes(LAYER_OF["mla", "shared"])
+    one = {v.tp: 1, v.cp: 1, v.dp: 1, v.ep: 1, v.etp: 1, v.b_seq: 1, v.T_r: 1, v.e: 2, v.e_32: 4}
+    heads = 128 * (128 + 64 + 128 + 128 + 128) + 64  # queries, keys, values, and what comes of them
+    latents = 2 * (1536 + 512)
+    of_experts = 8 * (7168 + 3 * 2048) + 3 * 2048
+    statistics = 4 + 128 + 256 + 8  # of four norms and of the heads; scores and scales
+    width = 4 * 7168 + heads + latents + of_experts
+    assert kept.xreplace(V3 | one) == 2 * width + 4 * statistics
+
+
+# --- nodes
+
+
+@pytest.mark.parametrize(("n_k", "in_node", "nodes"), [(2, 2, 3), (3, 2, 4), (1, 3, 3), (4, 1, 4)])
+def test_nodes_of_a_token_by_counting(n_k: int, in_node: int, nodes: int) -> None:
+    ways = list(combinations(range(in_node * nodes), n_k))
+    count = sum(len({expert // in_node for expert in way}) for way in ways)
+    assert experts.nodes_of_a_token(n_k, in_node, nodes) == sp.Rational(count, len(ways))
+
+
+def test_a_row_crosses_to_a_node_once() -> None:
+    """Over all ways to route a token: what leaves its node, and what goes on inside the nodes."""
+    n_k, in_node, nodes, chips = 2, 2, 3, 2
+    ways = list(combinations(range(in_node * nodes), n_k))
+    left = sum(len({e // in_node for e in way} - {0}) for way in ways)
+    inside = sum(
+        e % chips != 0 for way in ways for e in way
+    )  # its own place among its node's chips
+    at = {v.n_hit: experts.nodes_of_a_token(n_k, in_node, nodes), v.n_k: n_k, v.x_cap: 1, v.e: 1}
+    at |= {v.X: nodes, v.Y: chips, v.B: nodes * chips, v.D: 1}
+    for cost, name in zip(node_limited.passes(), ("Rows", "dRows"), strict=True):
+        sent = {m.axis: m.sent_bytes.xreplace(at) for m in cost.moves if m.tensor == name}
+        assert sent == {"X": sp.Rational(left, len(ways)), "Y": sp.Rational(inside, len(ways))}
+
+
+# --- whether rows are sent under products
+
+
+def loads(strategy: Strategy, network: str, at: dict[sp.Symbol, sp.Expr]) -> list[sp.Expr]:
+    need = compute_bound(strategy, assume(network=network))
+    return [sp.N(load.total.xreplace(at)) for load in need.loads]
+
+
+@pytest.mark.parametrize("network", ["torus", "node", "two-level", "egress"])
+@pytest.mark.parametrize(
+    ("strategy", "asked"),
+    [(expert_parallel, v.F_E), (shared_dispatch, v.F_E), (shared_dispatch, v.n_k),
+     (shared_dispatch, v.n_S), (layer_dispatch, v.F_E)],
+    ids=str,
+)  # fmt: skip
+def test_both_sides_of_what_hides_the_dispatch(
+    strategy: Strategy, asked: sp.Symbol, network: str
+) -> None:
+    """At a bound a link takes as long as the products; on one side less, on the other more."""
+    chip = {v.C: sp.Integer(10) ** 15, v.W: 2 * sp.Integer(10) ** 11, v.W_dcn: 5 * 10**10}
+    shape = {v.D: 7168, v.E: 256, v.T: 4096, v.K: 8, v.G: 4, v.H: 128, v.n_S: 1, v.n_k: 8}
+    at = chip | shape | {v.W_node: 2 * 10**11, v.n_node: 8, v.X: 64, v.M_X: 2, v.F_E: 2048}
+    at[v.x_cap] = sp.Rational(5, 4)
+    del at[asked]
+    form = threshold(strategy, asked, network=network)
+    here = at | {v.alpha: at[v.C] / at[v.W]}
+    ends = [bound.expr.xreplace(here) for bound in form.bounds]
+    (direction,) = {bound.direction for bound in form.bounds}
+    low = direction == ">="
+    tightest = max(ends) if low else min(ends)
+    for factor, hides in ((sp.Rational(99, 100), not low), (sp.Rational(101, 100), low)):
+        assert (
+            all(x <= 1 for x in loads(strategy, network, at | {asked: tightest * factor})) is hides
+        )
+    assert abs(max(loads(strategy, network, at | {asked: tightest})) - 1) < 1e-9
+
+
+def test_more_routed_experts_need_more_of_what_hides_them() -> None:
+    """By hand: two sends of n_k rows against three products of n_S experts, on a switch."""
+    n_k = threshold(shared_dispatch, v.n_k, network="node").closed_form
+    assert sp.simplify(n_k - v.n_S * v.F_E * v.W_node * 6 / (2 * 2 * v.C * v.x_cap)) == 0
+    fewer = threshold(node_limited, v.F_E, network="two-level", fixed=(v.X, v.Y)).bounds[0].expr
+    flat = threshold(expert_parallel, v.F_E, network="two-level").bounds[0].expr
+    assert sp.simplify(fewer / flat - v.n_hit / v.n_k) == 0
+
+
+def test_deepseek_v3_sends_about_as_long_as_it_computes() -> None:
+    """Its report: across nodes, computation over communication is about 1 (H800, eight nodes, at
+    most four for a token). Its experts alone do not hide their rows, whatever is limited."""
+    hit = experts.nodes_of_a_token(8, 32, 4)
+    assert 3.6 < hit < 4
+    cards, fp8, efficiency = 5 * 10**10, 2 * 989 * 10**12, sp.Rational(4, 10)
+    forward, _ = node_limited.passes()
+    at = V3 | {v.n_hit: hit, v.X: 8, v.Y: 8, v.B: 64, v.e: sp.Rational(3, 2)}  # fp8 out, bf16 back
+    sent = sum(m.sent_bytes.xreplace(at) for m in forward.moves if m.axis == "X") / cards
+    work = experts.flops(LAYER_OF["mla", "shared"]).xreplace(V3) / 3 / (fp8 * efficiency)
+    assert sp.Rational(1, 2) < work / sent < 2
+    bound = threshold(node_limited, v.F_E, network="egress", fixed=(v.X, v.Y)).bounds
+    rate = {v.C: fp8 / 2, v.W_dcn: cards, v.n_hit: hit, v.n_k: 8}
+    assert max(one.expr.xreplace(rate) for one in bound) > 2 * 2048
+
+
+# --- as it is typed
+
+
+FOLD = "b_seq:dp T:cp U:cp T:tp U:tp E:ep(experts) J:edp dp*cp*tp=edp*ep"
+
+
+def typed(*values: str) -> list[str]:
+    sizes = [word for value in values for word in ("--set", value)]
+    return ["layer", "expert_layer", "--layout", FOLD, *sizes]
+
+
+MIXTRAL = dict(D=4096, T=4096, K=8, G=4, H=128, E=8, F_E=14336, n_k=2) | dict(
+    b_seq=8, dp=8, cp=1, tp=1, ep=8
+)
+
+
+def test_a_layer_of_mixtral_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    shape = [f"{name}={value}" for name, value in MIXTRAL.items()]
+    assert main([*typed(*shape), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    rows = [m for m in data["forward"]["moves"] if m["tensor"] in ("Rows", "Back")]
+    assert [m["sent_bytes"] for m in rows] == [58720256] * 2
+    assert data["assumptions"]["places"].startswith("J = T*b_seq*n_k*x_cap/E")
+    assert main([*typed(*shape, "x_cap=1.25"), "--json"]) == 0
+    fuller = json.loads(capsys.readouterr().out)["forward"]
+    assert [m["sent_bytes"] for m in fuller["moves"] if m["tensor"] == "Rows"] == [
+        58720256 * 5 // 4
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ("dp=8 cp=1 tp=1 ep=3", "edp = tp*cp*dp/ep is 2.667; expected a whole number"),
+        ("dp=8 cp=1 tp=1 ep=8 edp=2", "ep = tp*cp*dp/edp is 4; they are the same devices"),
+        ("b_seq=9 dp=9 cp=1 tp=1 ep=3 E=8", "ep = 3 does not divide E = 8 of Rows"),
+    ],
+)
+def test_degrees_that_do_not_fit(
+    capsys: pytest.CaptureFixture[str], values: str, told: str
+) -> None:
+    assert main(typed(*values.split())) == 2
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1
+
+
+def test_a_fold_is_no_torus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*typed(), "--chip", "tpu-v5p"]) == 2
+    assert "a fold has two for the same devices" in capsys.readouterr().err

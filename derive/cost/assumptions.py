@@ -23,6 +23,7 @@ from derive.notation.errors import DeriveError, meant, quoted, unknown, written
 BYTES: Mapping[str, Fraction] = {
     "fp32": Fraction(4),
     "bf16": Fraction(2),
+    "fp16": Fraction(2),
     "fp8": Fraction(1),
     "int8": Fraction(1),
     "fp4": Fraction(1, 2),

@@ -23,7 +23,15 @@ from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.solve.evaluate import as_float
-from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of, typed_values, whole
+from derive.solve.values import (
+    SETTABLE,
+    check_dense,
+    check_values,
+    fabric_of,
+    facts_of,
+    typed_values,
+    whole,
+)  # fmt: skip
 
 DEGREES = tuple(axis.symbol for axis in AXES)
 NOUNS = {"batch": "sequence", "cards": "card", "seq": "token"}
@@ -129,6 +137,7 @@ def task(
         if not isinstance(one, kind):
             name = one if isinstance(one, str) else "..."
             raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(one)}')
+    check_dense(model)
     assumptions = as_assumptions(assumptions)
     cards = whole(cards, v.N, "cards", LARGEST)
     seq, batch = whole(seq, v.T, "seq", LARGEST), whole(batch, v.B_seq, "batch", LARGEST)

@@ -72,7 +72,8 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
     known = given_facts(every, need.assumptions)
     typed = typed_values(values)
     if need.definitions:
-        known |= facts_of(one_of(Model, every), one_of(Chip, every), need.assumptions)
+        check_dense(model := one_of(Model, every))
+        known |= facts_of(model, one_of(Chip, every), need.assumptions)
     else:
         _check_assumed(typed, need.assumptions)
     check_values(typed, COUNTS if need.definitions else ())
@@ -91,8 +92,20 @@ def given_facts(givers: Iterable[Giver], assumptions: Assumptions) -> Values:
         if not isinstance(giver, (Chip, Model)):
             raise DeriveError(f"expected a chip or a model, found {quoted(giver)}")
         one_of(type(giver), every)
-        known.update(giver.bindings(precision))
+        known.update(_of_layers(giver) if isinstance(giver, Model) else giver.bindings(precision))
     return known
+
+
+def check_dense(model: Model | None) -> None:
+    """Raise DeriveError for a model of which the step of a dense transformer is not true."""
+    if model is not None and model.beyond_dense:
+        told = "expected a dense transformer, whose step this is"
+        raise DeriveError(f"{model.name} has {model.beyond_dense}; {told}")
+
+
+def _of_layers(model: Model) -> Values:
+    """What a model says of symbols; F only where it is the width of every layer."""
+    return {s: q for s, q in model.bindings().items() if s != v.F or not model.experts}
 
 
 def typed_values(values: Mapping[Any, object], *, bounded: bool = True) -> Values:
@@ -169,7 +182,7 @@ def facts_of(
             if speaks and key.symbol in SETTABLE and key.name not in overridden:
                 known[key.symbol] = rounded
     if model is not None:
-        known |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
+        known |= {s: q for s, q in _of_layers(model).items() if s in SETTABLE}
         for fact, rounded in _of_notebook(model.facts, assumptions):
             if fact.key.name == "published_parameters":
                 known[v.P] = rounded.named("P")

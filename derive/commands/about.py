@@ -233,9 +233,13 @@ def _(assumed: Assumed) -> str:
 
 @page.register
 def _(one: Chip | Model) -> str:
-    line = f'threshold(fsdp, B/X).on(chip("{one.name}"))'
     if isinstance(one, Model):
         line = f'threshold(tensor_parallel, Y).on(chip("tpu-v5p"), model("{one.name}"))'
+        line = f'model("{one.name}")["P_act"]' if one.experts else line
+    elif one.has("bf16") and (one.has("ici_axis") or one.has("scaleup")):
+        line = f'threshold(fsdp, B/X).on(chip("{one.name}"))'
+    else:
+        line = f'chip("{one.name}")["memory"]'
     known = {**shipped().chips, **shipped().models}
     title = "\n".join(described(one, shipped())[1])
     return _page(title, (), [line] if one.name in known else [])

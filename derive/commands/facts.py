@@ -9,7 +9,7 @@ from typing import Any
 
 from derive.commands.inputs import catalogue_of
 from derive.facts import Catalogue, Chip, Model, Reading, source
-from derive.facts.fact import ORIGIN
+from derive.facts.fact import MODEL_FLAGS, OPTIONAL, ORIGIN
 from derive.notation import symbols as v
 from derive.notation.errors import unknown
 from derive.notation.printed import shown
@@ -136,15 +136,19 @@ def _model(named: Model) -> tuple[dict[str, Any], list[str], list[str]]:
         "shapes": {s.name: int(q.value) for s, q in named.bindings().items()},
         "gated": named.gated,
         "parameters": int(parameters.value),
+        "active_parameters": int(named.active_parameters.value),
         "parts": {name: int(part.value) for name, part in named.parts},
         **{field: getattr(named, field) for field in ("source", "where", "status")},
     }
     lines = [f"{named.name}: {named.title} [{named.source}] {named.status}"]
     for s, q in named.bindings().items():
-        if s != v.P:  # exactly, below
-            lines.append(f"  {s.name:<4}{q.printed():<12}{v.meaning(s).gloss}")
+        if s not in (v.P, v.P_act):  # exactly, below
+            lines.append(f"  {s.name:<5}{q.printed():<12}{v.meaning(s).gloss}")
     matrices = "three matrices per layer (gated)" if named.gated else "two matrices per layer"
     lines.append(f"  {matrices}")
+    lines += [f"  {MODEL_FLAGS[flag]}" for flag in OPTIONAL if getattr(named, flag) is True]
     lines.append(f"  parameters {int(parameters.value):,}, computed from the shapes:")
     lines += [f"    {name:<14}{int(part.value):>18,}" for name, part in named.parts]
+    if named.experts:
+        lines.append(f"  of which {data['active_parameters']:,} take part in a token")
     return data, lines, [named.source] if named.source else []

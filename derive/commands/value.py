@@ -19,7 +19,7 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity, evaluated, number
 from derive.notation.read import expression
-from derive.notation.symbols import find, rank, unit_of_symbol
+from derive.notation.symbols import P, P_act, find, rank, unit_of_symbol
 from derive.solve.values import facts_of, given_facts, one_of
 
 LONGEST = 1000
@@ -42,7 +42,9 @@ def _value(options: Namespace) -> Quantity:
         if symbol not in known and not constant.free_symbols:
             known[symbol] = number(constant, unit_of_symbol(symbol), symbol.name, status="assumed")
     known |= {find(name): quantity for name, quantity in typed.items()}
-    defined = {**FOLLOWS, **run_terms()}
+    # With experts, those parameters take part in a token to which it goes.
+    parts = {P: P_act} if P_act in known else {}
+    defined = {**FOLLOWS, **{s: term.xreplace(parts) for s, term in run_terms().items()}}
     needed = set(expr.free_symbols)
     for symbol in sorted(needed & defined.keys() - known.keys(), key=rank):
         needed |= defined[symbol].free_symbols

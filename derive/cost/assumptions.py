@@ -23,6 +23,7 @@ from derive.notation.errors import DeriveError, meant, quoted, unknown, written
 BYTES: Mapping[str, Fraction] = {
     "fp32": Fraction(4),
     "bf16": Fraction(2),
+    "fp16": Fraction(2),
     "fp8": Fraction(1),
     "int8": Fraction(1),
     "fp4": Fraction(1, 2),
@@ -119,6 +120,14 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "1f1b": "1f1b: one forward, one backward pass in turn, virtual stages interleaved",
         "zero-bubble": "zero-bubble: weights' gradients are worked out where a stage would wait",
     },
+    "blocks": {
+        "dense": "dense: attention of grouped heads, and a feed-forward of all tokens",
+        "experts": "experts: each token goes to some of them",
+        "shared-experts": "shared-experts: each token goes to some of them, and to the shared ones",
+        "latent": "latent: keys and values through a latent",
+        "latent-experts": "latent-experts: such attention, and experts",
+        "latent-shared-experts": "latent-shared-experts: such attention, experts and shared ones",
+    },
     "recompute": {
         "least": "least: as few layers are run again as make it fit",
         "none": "none: nothing is run again",
@@ -130,7 +139,8 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "least": "least: the fewest bytes that a device sends, by search",
     },
 }
-OF_STEP = ("sequence_parallel", "schedule", "recompute")  # choices of a training step alone
+# Choices of a training step alone; the blocks are those of its model.
+OF_STEP = ("sequence_parallel", "schedule", "blocks", "recompute")
 CHOICES: Mapping[str, tuple[object, ...]] = {
     name: tuple(ways) for name, ways in PHRASES.items() if name not in OF_STEP
 }
@@ -157,6 +167,7 @@ class Assumptions:
     program: how a layer's tensors are moved: by the canonical rules, or with the fewest bytes.
     sequence_parallel: of a step, whether norms and sums are split over the tensor group.
     schedule: of a step, the order of its micro-batches: 1f1b or zero-bubble.
+    blocks: of a step, the kinds of layers that its model has.
     recompute: of a step, which layers are run again: least, none, full or given.
     sizes: of mesh axes and dimensions, at which the least program is searched.
     corrections: of a training step, by name, and what it takes besides.
@@ -177,6 +188,7 @@ class Assumptions:
     program: str = "canonical"
     sequence_parallel: bool = True
     schedule: str = "1f1b"
+    blocks: str = "dense"
     recompute: str = "least"
     corrections: frozenset[str] = frozenset(STEP)
     sizes: tuple[tuple[str, int], ...] = ()
@@ -356,6 +368,8 @@ MEASURED: Mapping[sp.Symbol, sp.Expr] = {
     v.s_L: sp.Integer(8),
     v.t_hop: sp.Rational(5, 10**6),
     v.t_fix: sp.Rational(20, 10**3),
+    v.x_cap: sp.Integer(1),
+    v.x_ep: sp.Integer(1),
 }
 
 

@@ -38,6 +38,12 @@ def fused_flops(cost: PassCost, block: Block) -> sp.Expr:
     return sp.Add(*(pair.flops for pair, _ in _products(cost, block, fused=True)))
 
 
+def core_flops(cost: PassCost, block: Block) -> sp.Expr:
+    """The same without what is made again: by convention, what a model requires."""
+    products = _products(cost, block, fused=True)
+    return sp.Add(*(pair.flops for pair, step in products if not step.again))
+
+
 def unfused_flops(cost: PassCost, block: Block) -> sp.Expr:
     """The FLOP of the same products one by one, each at its padded shape: there a mask leaves
     nothing out."""

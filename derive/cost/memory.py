@@ -43,10 +43,14 @@ GLOSSES: Mapping[str, str] = {
 
 # The terms that shape a kind, by its name.
 ON: Mapping[str, tuple[str, ...]] = {
-    "weights": ("sharded_states",), "gradients": ("gradient_bytes", "sharded_states", "kept_bytes"),
-    "optimizer": ("sharded_states",), "activations": ("saved_tensors",), "logits": ("logits", "kept_bytes"),
-    "working_set": ("working_set",), "gathered": ("sharded_states",),
-}  # fmt: skip
+    "weights": ("sharded_states",),
+    "gradients": ("gradient_bytes", "sharded_states", "kept_bytes"),
+    "optimizer": ("sharded_states",),
+    "activations": ("saved_tensors",),
+    "logits": ("logits", "kept_bytes"),
+    "working_set": ("working_set",),
+    "gathered": ("sharded_states",),
+}
 
 
 class Held(NamedTuple):
@@ -73,10 +77,11 @@ def stages_held(assumptions: Assumptions) -> dict[str, Held]:
 
 
 def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
-    """Parameters and states on a chip, what a layer saves, and the recomputed layers, in order."""
+    """The states of a chip, what a layer saves, and the recomputed layers, in order."""
     on = assumptions.on
-    saved = stage.saved_bytes(assumptions.fusion, assumptions.sequence_parallel)
-    inputs = stage.input_bytes(assumptions.sequence_parallel)
+    sequence, blocks = assumptions.sequence_parallel, assumptions.blocks
+    saved = stage.saved_bytes(assumptions.fusion, sequence, blocks)
+    inputs = stage.input_bytes(sequence)
     if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
         saved = v.A_kept * inputs / v.e
     uneven = on("uneven_stages")
@@ -87,7 +92,6 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
         places = {v.n_fly: sp.S.Zero, v.q_2: second, v.q_l: v.pp - 1}
         in_flight = {symbol: saved_by.xreplace({v.i_p: place}) for symbol, place in places.items()}
     terms = [
-        *_parameters(assumptions),
         define(v.M_states, sp.Add(*_states(v.psi, assumptions).values()), on("gradient_bytes")),
         *(define(symbol, number, uneven) for symbol, number in in_flight.items()),
         define(v.a_1, saved, on("saved_tensors")),
@@ -103,20 +107,26 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     return (*terms, define(v.L_r, again, rests_on))
 
 
-def _parameters(assumptions: Assumptions) -> list[Term]:
+def parameters(assumptions: Assumptions) -> list[Term]:
+    """The parameters on a chip of the stages of which one is the fullest, and on the fullest."""
     on = assumptions.on("largest_stage", "uneven_stages")
     if "uneven_stages" not in assumptions:
         return [define(v.psi, chip_parameters(assumptions), on)]
-    each = (v.P - v.n_V * stage.TABLE) / v.L
+    each, experts = (v.P - v.n_V * stage.TABLE) / (v.L * v.tp), []
+    if stage.KINDS[assumptions.blocks][1]:
+        own = stage.expert_parameters(assumptions.blocks)
+        rest = (v.P - v.n_V * stage.TABLE) / v.L - own * v.etp * v.ep
+        experts = [define(v.p_L, rest / v.tp + own, on), define(v.rho_E, own / v.p_L, on)]
+        each = v.p_L
     alone = sp.floor(1 / v.pp, evaluate=False)  # 1 without a pipeline, where tables meet
     # The embedding is on the first stage and the head on the last, tied or not.
     last = stage.TABLE * (1 + alone * (v.n_V - 1))
     by_stage = {
-        v.psi_f: (v.L_f * each + stage.TABLE) / v.tp,
-        v.psi_m: v.L_p * each / v.tp,
-        v.psi_l: (v.L_l * each + last) / v.tp,
+        v.psi_f: v.L_f * each + stage.TABLE / v.tp,
+        v.psi_m: v.L_p * each,
+        v.psi_l: v.L_l * each + last / v.tp,
     }
-    terms = [define(symbol, expr, on) for symbol, expr in by_stage.items()]
+    terms = [*experts, *(define(symbol, expr, on) for symbol, expr in by_stage.items())]
     return [*terms, define(v.psi, sp.Max(*by_stage, evaluate=False), on)]
 
 

@@ -16,14 +16,30 @@ from types import MappingProxyType
 import sympy as sp
 
 from derive.cost.block import FUSED, Block, Fusion
-from derive.cost.layout import rules_of, spread
+from derive.cost.experts import places
+from derive.cost.kernels import core_flops
+from derive.cost.layout import fold_of, rules_of, spread
 from derive.cost.passes import Program, program
 from derive.cost.program import Move, PassCost, elements
-from derive.cost.transformer import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER
+from derive.cost.transformer import ATTENTION, ATTENTION_CORE, EMBEDDING, HEAD, LAYER, LAYER_OF
 from derive.notation import symbols as v
 
 LAYOUT = "b_seq:dp T:cp U:cp(ring) K:tp F:tp V:tp T:tp D:dp(optimizer) D:cp(optimizer)"
-WITHOUT_SEQUENCE = LAYOUT.replace(" T:tp", "")
+# Experts are over groups of their own: the same devices as etp x ep x edp, by which their weights,
+# and the rest by tp, are split. Before F of the shared experts is split by tp, that of the others
+# is by etp.
+EXPERT_LAYOUT = (
+    "b_seq:dp T:cp U:cp(ring) K:tp F:tp E:ep(experts) J:edp F_E:etp(experts) J:etp F_E:tp T:tp "
+    "D:dp(optimizer) D:cp(optimizer) D:edp(optimizer) dp*cp*tp=etp*ep*edp"
+)
+ROWS = places(LAYER_OF["gqa", "experts"])
+_OF_EXPERTS = {v.J: ROWS, v.edp: v.tp * v.cp * v.dp / (v.etp * v.ep)}
+# By the assumption `blocks`, the attention and the experts of a model's layers.
+KINDS: Mapping[str, tuple[str, str]] = MappingProxyType({
+    "dense": ("gqa", ""), "experts": ("gqa", "experts"), "shared-experts": ("gqa", "shared"),
+    "latent": ("mla", ""), "latent-experts": ("mla", "experts"),
+    "latent-shared-experts": ("mla", "shared"),
+})  # fmt: skip
 # A micro-batch of b sequences is that of one replica, and T_r = T/c are the tokens of a rank.
 _PER_REPLICA = {v.b_seq: v.b_seq * v.dp}
 _PER_RANK = {v.T: v.T_r * v.cp}
@@ -35,14 +51,16 @@ factored = lru_cache(maxsize=256)(sp.factor_terms)
 @lru_cache(maxsize=64)
 def laid_out(block: Block, fusion: Fusion = FUSED, sequence: bool = True) -> Program:
     """The program of a block under the layout of a plan, with sequence parallelism or without."""
-    line = LAYOUT if sequence else WITHOUT_SEQUENCE
-    rules = [rule for rule in rules_of(line) if rule.dim in block.dims]
-    return program(spread(block, rules), "none", fusion)
+    line = EXPERT_LAYOUT if block.of_experts else LAYOUT
+    every = rules_of(line if sequence else line.replace(" T:tp", ""))
+    rules = [rule for rule in every if rule.dim in block.dims]
+    return program(spread(block, rules, fold_of(line)), "none", fusion)
 
 
 def on_chip(expr: sp.Expr) -> sp.Expr:
-    """An expression of a program in the terms of one chip: its micro-batch and its tokens."""
-    return factored(expr.xreplace(_PER_REPLICA).xreplace(_PER_RANK))
+    """An expression of a program in the terms of one chip: its micro-batch and its tokens, the n_k
+    experts of each, and edp by the other degrees."""
+    return factored(expr.xreplace(_OF_EXPERTS).xreplace(_PER_REPLICA).xreplace(_PER_RANK))
 
 
 def by_matrices(read: Callable[[Block], sp.Expr]) -> sp.Expr:
@@ -52,11 +70,21 @@ def by_matrices(read: Callable[[Block], sp.Expr]) -> sp.Expr:
     return sp.expand(two + (v.n_F - 2) * (three - two))
 
 
+def mean_layer(read: Callable[[Block], sp.Expr], blocks: str) -> sp.Expr:
+    """What is read off a layer, on the mean over those that a model of such `blocks` has: dense
+    ones, and L_E of its L with experts."""
+    attention, experts = KINDS[blocks]
+    dense = by_matrices(read) if attention == "gqa" else sp.expand(read(LAYER_OF["mla", "gated"]))
+    if not experts:
+        return dense
+    return sp.expand(dense + v.L_E / v.L * (read(LAYER_OF[attention, experts]) - dense))
+
+
 def flops(block: Block) -> sp.Expr:
-    """FLOP of both passes of a whole block for a token."""
+    """FLOP of both passes of a whole block for a token, which goes to n_k experts."""
     whole = program(block)
-    total = whole.forward.flops + whole.backward.flops
-    return sp.expand(total.xreplace({v.U: v.T}) / (v.T * v.b_seq))
+    total = (whole.forward.flops + whole.backward.flops).xreplace({v.J: ROWS, v.x_cap: sp.S.One})
+    return sp.expand(total.xreplace({v.U: v.T, v.x_cap: sp.S.One}) / (v.T * v.b_seq))
 
 
 def parameters(block: Block) -> sp.Expr:
@@ -64,16 +92,21 @@ def parameters(block: Block) -> sp.Expr:
     return sp.Add(*(size for _, size in program(block).parameters))
 
 
-@lru_cache(maxsize=1)
-def attention_flops() -> sp.Expr:
+@lru_cache(maxsize=8)
+def attention_flops(blocks: str = "dense") -> sp.Expr:
     """FLOP of the scores of a layer and of their product with the values, for a token."""
-    return flops(ATTENTION_CORE)
+    if KINDS[blocks][0] == "gqa":
+        return flops(ATTENTION_CORE)
+    whole = program(LAYER_OF["mla", "gated"])
+    both = (core_flops(cost, whole.block) for cost in (whole.forward, whole.backward))
+    return sp.expand(sp.Add(*both).xreplace({v.U: v.T}) / (v.T * v.b_seq))
 
 
-@lru_cache(maxsize=1)
-def matrix_flops() -> sp.Expr:
+@lru_cache(maxsize=8)
+def matrix_flops(blocks: str = "dense") -> sp.Expr:
     """FLOP of the products of a layer with its matrices, for a token."""
-    return sp.factor_terms(by_matrices(lambda block: flops(block) - attention_flops()))
+    cores = attention_flops(blocks)
+    return sp.factor_terms(mean_layer(lambda block: flops(block) - cores, blocks))
 
 
 @lru_cache(maxsize=1)
@@ -99,9 +132,9 @@ def head_flops() -> sp.Expr:
     return flops(HEAD)
 
 
-def tensor_moves(passes: Iterable[PassCost]) -> tuple[Move, ...]:
-    """The moves of a tensor group that the passes wait for."""
-    return _over(passes, ("tp",), lambda move: move.critical)
+def group_moves(passes: Iterable[PassCost], axis: str) -> tuple[Move, ...]:
+    """The moves of a group, such as tp or ep, that the passes wait for."""
+    return _over(passes, (axis,), lambda move: move.critical)
 
 
 def ring_moves(passes: Iterable[PassCost]) -> tuple[Move, ...]:
@@ -126,28 +159,39 @@ def layer(sequence: bool = True) -> Program:
     return laid_out(LAYER[3], sequence=sequence)
 
 
-@lru_cache(maxsize=16)
-def saved_bytes(fusion: Fusion = FUSED, sequence: bool = True) -> sp.Expr:
+@lru_cache(maxsize=64)
+def saved_bytes(fusion: Fusion = FUSED, sequence: bool = True, blocks: str = "dense") -> sp.Expr:
     """Bytes that a layer saves for a micro-batch on a chip."""
 
     def saved(block: Block) -> sp.Expr:
         return sp.Add(*(one.bytes for one in laid_out(block, fusion, sequence).saved))
 
-    return on_chip(by_matrices(saved))
+    return on_chip(mean_layer(saved, blocks))
 
 
-@lru_cache(maxsize=64)
-def on_layer(
-    read: Callable[[PassCost, Block], sp.Expr], which: str, fusion: Fusion, sequence: bool
-) -> sp.Expr:
+Kernel = Callable[[PassCost, Block], sp.Expr]
+
+
+@lru_cache(maxsize=256)
+def on_layer(read: Kernel, which: str, fusion: Fusion, sequence: bool, blocks: str) -> sp.Expr:
     """What is read off a pass of a layer, "forward" or "backward", in the terms of one chip."""
 
     def of_block(block: Block) -> sp.Expr:
         whole = laid_out(block, fusion, sequence)
-        return read(getattr(whole, which), whole.block)
+        return read(getattr(whole, which), whole.block).xreplace(whole.block.same_length)
 
-    # Keys and values are as many as queries where a pass is read without its own renaming.
-    return on_chip(by_matrices(of_block).xreplace({v.U: v.T}))
+    return on_chip(mean_layer(of_block, blocks))
+
+
+@lru_cache(maxsize=8)
+def expert_parameters(blocks: str) -> sp.Expr:
+    """The parameters of the experts of a layer on a chip, on the mean over a model's layers."""
+
+    def of_experts(block: Block) -> sp.Expr:
+        sizes = laid_out(block).parameters
+        return sp.Add(*(size for one, size in sizes if one.name in block.of_experts))
+
+    return on_chip(mean_layer(of_experts, blocks))
 
 
 def on_head(read: Callable[[PassCost, Block], sp.Expr]) -> sp.Expr:

@@ -112,6 +112,9 @@ def step_model(
     if base.kernels == "recomputed" and "matmul_shape" not in base:
         told = "a step runs a core of attention again with matmul_shape alone"
         raise DeriveError(f"{told}; found {base}")
+    if base.blocks != "dense" and not {"uneven_stages", "sharded_states"} <= base.corrections:
+        told = f"a step with {base.blocks} takes uneven_stages and sharded_states"
+        raise DeriveError(f"{told}; found {base}")
     names = (*base.fusion._fields, *OF_STEP)
     plain = Assumptions(
         corrections=base.corrections, **{name: getattr(base, name) for name in names}
@@ -125,6 +128,7 @@ def _model(assumptions: Assumptions, exact: bool, fabric: str) -> StepModel:
         assumptions,
         (
             *timing.shape(assumptions, fabric),
+            *memory.parameters(assumptions),
             *timing.sharding(assumptions),
             *memory.definitions(assumptions),
             *timing.work(assumptions),

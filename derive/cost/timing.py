@@ -11,15 +11,15 @@ holds: the schedule, what hides under what, and the links of the groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import sympy as sp
 
 from derive.cost import kernels, stage
 from derive.cost.assumptions import Assumptions
-from derive.cost.block import Block
-from derive.cost.network import Network, Switch, TwoLevels
+from derive.cost.network import CARDS, NODE, Network, Switch, TwoLevels
+from derive.cost.passes import Program
 from derive.cost.program import TRAVERSALS, Move, PassCost
 from derive.cost.schedule import OF_STEP
 from derive.cost.terms import Term, define
@@ -31,6 +31,7 @@ SPANS = {
     v.W_cp: v.tp * v.cp,
     v.W_dp: v.tp * v.cp * v.dp,
     v.W_pp: v.tp * v.cp * v.dp * v.pp,
+    v.W_ep: v.etp,
 }
 """The chips that a group of each link spans; axes are laid out tensor, context, data, pipeline from
 the inside out."""
@@ -47,7 +48,11 @@ def shape(assumptions: Assumptions, fabric: str) -> tuple[Term, ...]:
         define(v.T_r, v.T / v.cp),
         define(v.n_mb, v.B_seq / (v.dp * v.b_seq)),
         *(stages(uneven) if uneven else [define(v.L_p, v.L / v.pp)]),
-        *(define(symbol, link(symbol).xreplace(reached), shared) for symbol in SPANS),
+        *(
+            define(symbol, link(symbol).xreplace(reached), shared)
+            for symbol in SPANS
+            if symbol != v.W_ep or stage.KINDS[assumptions.blocks][1]
+        ),
     )
 
 
@@ -87,7 +92,8 @@ def _torus_link(link: sp.Symbol) -> sp.Expr:
 def work(assumptions: Assumptions) -> tuple[Term, ...]:
     """FLOP per token of a layer and of the head, and the time of a micro-batch per such FLOP."""
     on = assumptions.on
-    attention, matrices = stage.attention_flops(), stage.matrix_flops()
+    blocks = assumptions.blocks
+    attention, matrices = stage.attention_flops(blocks), stage.matrix_flops(blocks)
     if "attention_width" not in assumptions:  # the scores have the model's width, not the heads'
         attention = attention * v.D / (v.K * v.G * v.H)
     if "exact_parameters" not in assumptions:  # the layers have what the stated parameters leave
@@ -110,8 +116,9 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
     fused = assumptions.kernels == "fused"
     share = stage.forward_share()
 
-    def read(kernel: Callable[[PassCost, Block], sp.Expr], which: str) -> sp.Expr:
-        return stage.on_layer(kernel, which, assumptions.fusion, assumptions.sequence_parallel)
+    def read(kernel: stage.Kernel, which: str) -> sp.Expr:
+        under = assumptions.fusion, assumptions.sequence_parallel, assumptions.blocks
+        return stage.on_layer(kernel, which, *under)
 
     def time(which: str, part: sp.Expr) -> sp.Expr:
         seconds = part * v.f_L * v.t_1
@@ -162,8 +169,6 @@ def layer_times(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
 def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     """The time of a micro-batch on the slowest stage and what it is made of, in seconds."""
     on = assumptions.on
-    layer = stage.layer(assumptions.sequence_parallel)
-    both, forward = (layer.forward, layer.backward), (layer.forward,)
     again = v.L_r if "recompute_collectives" in assumptions else sp.S.Zero
     times = layer_times(assumptions)
     each = times[v.t_f] + times[v.t_b]
@@ -172,11 +177,8 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         """All layers of a stage, and the recomputed ones once more."""
         return stage.factored(v.L_p * each + again * once_more)
 
-    in_group = [_in_group(stage.tensor_moves(p), assumptions, exact) for p in (both, forward)]
-    round_ring = [
-        _heads(seconds(stage.ring_moves(p), Switch("cp", v.W_cp), exact), assumptions)
-        for p in (both, forward)
-    ]
+    in_group = [_in_group(passes, assumptions, exact) for passes in (BOTH, BOTH[:1])]
+    round_ring = [_round_ring(passes, assumptions, exact) for passes in (BOTH, BOTH[:1])]
     hops = seconds(stage.hops(), Switch("pp", v.W_pp), exact)
     piped = 1 - sp.floor(1 / v.pp, evaluate=False)
     uneven = on("uneven_stages")
@@ -197,19 +199,79 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         define(v.t_cp, sp.Max(v.t_ring, v.t_attn, evaluate=False) - v.t_attn),
         define(v.t_pp, (v.virtual if uneven else 1) * hops * v.x_pp * piped, uneven),
         *(waits := traffic(assumptions)),
-        define(v.t_mb, sp.Add(v.t_slow, v.t_tp, v.t_cp, v.t_pp, *(v.t_wg for _ in waits))),
+        *(away := experts_away(assumptions, exact)),
+        define(v.t_mb, sp.Add(v.t_slow, v.t_tp, v.t_cp, v.t_pp, *_waited((*waits, *away)))),
         *_inner_stage(assumptions),
     )
 
 
-def _in_group(moves: tuple[Move, ...], assumptions: Assumptions, exact: bool) -> sp.Expr:
-    """The time of the tensor group's moves that is not hidden, a hop from chip to chip at a time:
+def _waited(terms: Iterable[Term]) -> list[sp.Symbol]:
+    """The times among some definitions."""
+    return [v.find(term.name) for term in terms if term.unit == second]
+
+
+BOTH = ("forward", "backward")
+Moves = Callable[[Iterable[PassCost]], tuple[Move, ...]]
+
+
+def _of_layer(read: Callable[[Program], sp.Expr], assumptions: Assumptions) -> sp.Expr:
+    """What is read off the program of a layer, on the mean over those of the model."""
+    sequence, blocks = assumptions.sequence_parallel, assumptions.blocks
+    if blocks == "dense":  # whose moves do not depend on the gate
+        return read(stage.layer(sequence))
+    return stage.mean_layer(lambda b: read(stage.laid_out(b, sequence=sequence)), blocks)
+
+
+def _in_group(passes: tuple[str, ...], assumptions: Assumptions, exact: bool) -> sp.Expr:
+    """The time of the tensor groups' moves that is not hidden, a hop from chip to chip at a time:
     a collective goes as many as it has other chips, an all-reduce twice as many."""
-    time = seconds(moves, Switch("tp", v.W_tp), exact)
-    if "fixed_times" in assumptions:
-        passes = sum(TRAVERSALS[move.collective] for move in moves)
-        time += passes * (v.tp - 1) * v.t_hop
-    return v.x_tp * time if "contention" in assumptions else time
+
+    def time(whole: Program) -> sp.Expr:
+        every = [getattr(whole, name) for name in passes]
+        total = sp.S.Zero
+        for axis, link in (("tp", v.W_tp), ("etp", v.W_ep)):
+            moves = stage.group_moves(every, axis)
+            total += seconds(moves, Switch(axis, link), exact)
+            if "fixed_times" in assumptions:
+                rounds = sum(TRAVERSALS[move.collective] for move in moves)
+                total += rounds * (v.find(axis) - 1) * v.t_hop
+        return total
+
+    shared = v.x_tp if "contention" in assumptions else sp.S.One
+    return shared * _of_layer(time, assumptions)
+
+
+def _round_ring(passes: tuple[str, ...], assumptions: Assumptions, exact: bool) -> sp.Expr:
+    def time(whole: Program) -> sp.Expr:
+        moves = stage.ring_moves(getattr(whole, name) for name in passes)
+        return seconds(moves, Switch("cp", v.W_cp), exact)
+
+    return _heads(_of_layer(time, assumptions), assumptions)
+
+
+def experts_away(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
+    """The time that rows take to the experts of other chips and back, as far as nothing hides it: a
+    row leaves for other nodes n_M times, as often as it has experts, or once for each node where it
+    is handed on inside; and the two levels work at once."""
+    if not stage.KINDS[assumptions.blocks][1]:
+        return ()
+    in_node = sp.Max(1, sp.floor(v.n_node / v.etp, evaluate=False), evaluate=False)
+    near = define(v.n_wide, sp.Min(v.ep, in_node, evaluate=False))
+
+    def time(passes: tuple[str, ...]) -> sp.Expr:
+        def of_program(link: str) -> Callable[[Program], sp.Expr]:
+            def read(whole: Program) -> sp.Expr:
+                moves = stage.group_moves([getattr(whole, name) for name in passes], "ep")
+                times = _by_link(moves, TwoLevels(in_node=v.n_wide), exact)
+                return times.get(link, sp.S.Zero).xreplace(_reached)
+
+            return read
+
+        inside, out = (_of_layer(of_program(link), assumptions) for link in (NODE, CARDS))
+        return stage.factored(sp.Max(inside, out * v.n_M / v.n_k, evaluate=False))
+
+    both, again = time(BOTH), time(BOTH[:1])
+    return (near, define(v.t_ep, v.x_ep * (v.L_p * both + v.L_r * again)))
 
 
 def _inner_stage(assumptions: Assumptions) -> tuple[Term, ...]:
@@ -245,16 +307,16 @@ def _heads(ring: sp.Expr, assumptions: Assumptions) -> sp.Expr:
 @lru_cache(maxsize=64)
 def seconds(moves: tuple[Move, ...], network: Network, exact: bool) -> sp.Expr:
     """The time of some moves one after the other, in the terms of one chip."""
-    return sp.Add(*_by_link(moves, network, exact))
+    return sp.Add(*_by_link(moves, network, exact).values())
 
 
-def _by_link(moves: tuple[Move, ...], network: Network, exact: bool) -> list[sp.Expr]:
+def _by_link(moves: tuple[Move, ...], network: Network, exact: bool) -> dict[str, sp.Expr]:
     """As `seconds`, apart for each link of the network."""
     times: dict[str, sp.Expr] = {}
     for move in moves:
         for link, time in network.seconds(move, exact).items():
             times[link] = times.get(link, sp.S.Zero) + time
-    return [stage.on_chip(time) for time in times.values()]
+    return {link: stage.on_chip(time) for link, time in times.items()}
 
 
 def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
@@ -274,12 +336,23 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         _of_all_parameters(stage.gradient_moves(cost), network, exact, at_once)
         for cost in (layer.backward, layer.update)
     )
+    if stage.KINDS[assumptions.blocks][1]:
+        room = sp.Max(1, sp.floor(v.n_node / (v.ep * v.etp), evaluate=False), evaluate=False)
+        group = v.tp * v.cp * v.dp / (v.etp * v.ep)
+        near = (*near, define(v.n_deep, sp.Min(group, room, evaluate=False), rests_on))
+        scatter, gather = _with_experts(scatter), _with_experts(gather)
     if "sharded_states" in assumptions:
         scatter, gather = _in_replicas(scatter), _in_replicas(gather)
-        near = tuple(define(v.n_near, _in_replicas(term.expr), rests_on) for term in near)
+        near = tuple(define(v.find(term.name), _in_replicas(term.expr), rests_on) for term in near)
         between = Move("all_reduce", "gradients", ("replicas",), _each_gradient(), critical=False)
         scatter += seconds((between,), Switch("dp", v.W_dp), exact)
     return (*near, define(v.t_scatter, scatter, rests_on), define(v.t_gather, gather, rests_on))
+
+
+def _with_experts(time: sp.Expr) -> sp.Expr:
+    """The time of a collective of a chip's parameters, those of experts over their own group."""
+    own = time.xreplace({v.dp: v.tp * v.dp / (v.etp * v.ep), v.n_near: v.n_deep})
+    return (1 - v.rho_E) * time + v.rho_E * own
 
 
 def _in_replicas(expr: sp.Expr) -> sp.Expr:
@@ -305,7 +378,8 @@ def _of_all_parameters(
     together = Move(collective, "parameters", axes, v.psi * each, critical=False)
     if not at_once:
         return sp.factor_terms(seconds((together,), network, exact))
-    times = (time.xreplace(_reached) for time in _by_link((together,), network, exact))
+    links = _by_link((together,), network, exact).values()
+    times = (time.xreplace(_reached) for time in links)
     return sp.Max(*map(sp.factor_terms, times), evaluate=False)
 
 
@@ -315,7 +389,10 @@ def sharding(assumptions: Assumptions) -> tuple[Term, ...]:
     rests_on = assumptions.on("sharded_states")
     if not rests_on:
         return ()
-    spared = 1 - _in_replicas(stage.state_share())
+    held = _in_replicas(stage.state_share())
+    if stage.KINDS[assumptions.blocks][1]:
+        held = (1 - v.rho_E) * held + v.rho_E * v.etp * v.ep / (v.tp * v.cp * v.dp)
+    spared = 1 - held
     whole = {v.x_o: sp.Min(1, v.zero, evaluate=False), v.x_g: SCATTERED, v.x_w: GATHERED}
     return tuple(define(s, 1 - spared * split, rests_on) for s, split in whole.items())
 
@@ -352,6 +429,11 @@ def parts(assumptions: Assumptions) -> tuple[Term, ...]:
         Term("tp", v.n_mb * v.t_tp, second, "tensor communication"),
         Term("cp", v.n_mb * v.t_cp, second, "the ring beyond what attention hides"),
         Term("pp", v.n_mb * v.t_pp, second, "hops between stages that are not hidden"),
+        *(
+            Term("ep", v.n_mb * v.t_ep, second, "rows to experts and back")
+            for _ in (assumptions.blocks,)
+            if stage.KINDS[assumptions.blocks][1]
+        ),
         Term("bubble", _bubble(assumptions), second, "filling and draining", on("bubble")),
         _data_traffic(assumptions),
     )

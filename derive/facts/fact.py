@@ -224,6 +224,9 @@ FOLLOWS: Mapping[sp.Symbol, sp.Expr] = MappingProxyType({v.alpha: v.C / v.W})
 
 MODEL_FACTS = _by_name(
     FactKey("published_parameters", parameter, None, "parameters as the publisher names them"),
+    FactKey(
+        "published_active", parameter, None, "parameters of a token, as the publisher has them"
+    ),
     _count("context", units.token, "longest sequence the model was trained for"),
 )
 
@@ -237,11 +240,34 @@ MODEL_COUNTS = _by_name(
     _count("ffn", one, "feed-forward width: of one matrix, gated or not", v.F),
     _count("vocab", one, "vocabulary size", v.V),
     _count("norms_per_layer", one, "norms of one layer, each with one weight per channel"),
+    _count("experts", label("expert"), "experts of a layer, to which tokens are routed", v.E),
+    _count("top_k", label("expert"), "experts that a token goes to", v.n_k),
+    _count("shared_experts", label("expert"), "experts that every token goes to", v.n_S),
+    _count("expert_ffn", one, "feed-forward width of an expert", v.F_E),
+    _count("expert_layers", units.layer, "layers with experts, the others being dense", v.L_E),
+    _count("q_lora_rank", one, "width of the latent of the queries (MLA)", v.r_q),
+    _count("kv_lora_rank", one, "width of the latent of keys and values (MLA)", v.r_kv),
+    _count("qk_nope_head_dim", one, "width of a head without position (MLA)", v.H_N),
+    _count("qk_rope_head_dim", one, "width of a head with rotary position (MLA)", v.H_R),
+    _count("v_head_dim", one, "width of a head of values (MLA)", v.H_V),
+    _count("learned_positions", units.token, "positions with a learned embedding each"),
 )
+EXPERTS = ("experts", "top_k", "expert_ffn", "expert_layers")  # all of them or none
+LATENT = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")  # as well
 MODEL_FLAGS: Mapping[str, str] = MappingProxyType(
     {
         "gated": "three feed-forward matrices instead of two",
         "tied_embeddings": "the output head shares the embedding's weights",
         "final_norm": "one more norm before the output head",
+        "qkv_bias": "queries, keys and values have biases",
+        "output_bias": "the projection of the heads to the model width has a bias",
+        "ffn_bias": "every feed-forward matrix has a bias, and the router",
+        "norm_bias": "every norm has a bias beside each weight",
+        "qk_norm": "norms of queries and keys, with the weights of one head",
+        "qk_norm_full": "norms of queries and keys, with the weights of all heads",
+        "attention_sinks": "one learned score for each query head",
+        "embedding_norm": "a norm after the embedding",
+        "shared_expert_gate": "a gate of model width for the shared experts",
     }
 )
+OPTIONAL = ("shared_experts", "q_lora_rank", "learned_positions", *tuple(MODEL_FLAGS)[3:])

@@ -2,7 +2,8 @@
 and the parameter count that follows from them.
 
 `Model.part_formulas` states the count, in the vocabulary's symbols: attention has K key and value
-heads, and G query heads to each of them.
+heads, and G query heads to each of them. Modules that predict further tokens (MTP), towers for
+images, and what is no parameter, such as the biases that balance a router, are not counted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from derive.facts.fact import (
     Reading,
     choose,
 )
+from derive.notation import symbols as v
 from derive.notation.errors import (
     DeriveError,
     FactError,
@@ -34,8 +36,7 @@ from derive.notation.errors import (
     quoted,
     unknown,
 )
-from derive.notation.quantity import Quantity, Status, evaluated
-from derive.notation.symbols import D, F, G, H, K, L, P, V, n_F, n_V, rank, unit_of_symbol
+from derive.notation.quantity import Quantity, Status, evaluated, number
 from derive.notation.units import parameter
 
 # --- what either is asked
@@ -67,7 +68,7 @@ def implied(
     every = {symbol.name: quantity for symbol, quantity in bound.items()}
     for symbol, expr in FOLLOWS.items():
         if expr.free_symbols <= bound.keys():
-            every[symbol.name] = evaluated(expr, bound, unit_of_symbol(symbol), symbol.name)
+            every[symbol.name] = evaluated(expr, bound, v.unit_of_symbol(symbol), symbol.name)
     if (name := str(key)) not in every:
         raise unknown(f"value of {owner.name}", name, [*facts, *every])
     return every[name]
@@ -191,7 +192,7 @@ class Chip(Owner):
         """What is read of each symbol, in the vocabulary's order."""
         readings = zip(self.facts, self.picked, strict=True)
         every = [(f.key, f.key.symbol, f.quantity(r)) for f, r in readings if f.key.symbol]
-        return tuple(sorted(every, key=lambda bound: rank(bound[1])))
+        return tuple(sorted(every, key=lambda bound: v.rank(bound[1])))
 
     def _index(self, key: str) -> int:
         declared, keys = _declared(key), [fact.key for fact in self.facts]
@@ -235,8 +236,9 @@ def _declared(key: str) -> FactKey:
 @guarded
 @dataclass(frozen=True, repr=False)
 class Model(Owner):
-    """A model of the catalogue, a dense transformer: its shapes, of which `model["P"]` is a value,
-    and where they were read."""
+    """A model of the catalogue, a transformer: its shapes, of which `model["P"]` is a value, and
+    where they were read; 0 of what it does not have. Those of the counts that the source does not
+    have are `assumed`."""
 
     name: str
     title: str
@@ -256,9 +258,44 @@ class Model(Owner):
     where: str
     status: Status
     facts: tuple[Fact, ...] = ()
+    assumed: tuple[str, ...] = ()
+    experts: int = 0
+    top_k: int = 0
+    shared_experts: int = 0
+    expert_ffn: int = 0
+    expert_layers: int = 0
+    q_lora_rank: int = 0
+    kv_lora_rank: int = 0
+    qk_nope_head_dim: int = 0
+    qk_rope_head_dim: int = 0
+    v_head_dim: int = 0
+    learned_positions: int = 0
+    qkv_bias: bool = False
+    output_bias: bool = False
+    ffn_bias: bool = False
+    norm_bias: bool = False
+    qk_norm: bool = False
+    qk_norm_full: bool = False
+    attention_sinks: bool = False
+    embedding_norm: bool = False
+    shared_expert_gate: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.title}>"
+
+    @property
+    def beyond_dense(self) -> str:
+        """What it has that a step of a dense transformer does not; empty for such a transformer."""
+        latent = ["a latent of keys and values"] if self.kv_lora_rank else []
+        has = ["experts", *latent] if self.experts else latent
+        return " and ".join(has)
+
+    @property
+    def blocks(self) -> str:
+        """The kinds of its layers, as a step's assumption `blocks` names them."""
+        experts = "shared-experts" if self.shared_experts else "experts"
+        kinds = ["latent"] if self.kv_lora_rank else []
+        return "-".join([*kinds, *([experts] if self.experts else [])]) or "dense"
 
     def fact(self, key: str) -> Fact:
         """A fact other than the shapes, with all its readings; raises UnknownName or FactError."""
@@ -272,8 +309,10 @@ class Model(Owner):
         """The whole numbers of the shape by name, each a fact with one reading."""
         facts = {}
         for name, key in MODEL_COUNTS.items():
-            value, where = sp.Integer(getattr(self, name)), f"{self.where}: {name}"
-            reading = Reading(value, "", self.source, where, self.status)
+            if not (value := sp.Integer(getattr(self, name))):
+                continue
+            status: Status = "assumed" if name in self.assumed else self.status
+            reading = Reading(value, "", self.source, f"{self.where}: {name}", status)
             facts[name] = Fact(key, self.name, (reading,))
         return facts
 
@@ -301,15 +340,39 @@ class Model(Owner):
         n_F is the number of feed-forward matrices, n_V that of tables of the vocabulary's size, so
         that a head which shares the embedding has none.
         """
-        norms = self.norms_per_layer * L + (1 if self.final_norm else 0)
-        return {
-            "embedding": D * V,
+        D, F, H, K, n_F, L_E = v.D, v.F, v.H, v.K, v.n_F, v.L_E
+        heads, dense = K * v.G, v.L - L_E if self.experts else v.L
+        if self.kv_lora_rank:
+            wide = heads * (v.H_N + v.H_R)
+            queries = v.r_q * (D + wide) if self.q_lora_rank else D * wide
+            latent = D * (v.r_kv + v.H_R) + v.r_kv * heads * (v.H_N + v.H_V)
+            attention = queries + latent + heads * v.H_V * D
+        else:
             # Queries and the output projection, and keys and values.
-            "attention": L * (2 * D * K * G * H + 2 * D * K * H),
-            "feed_forward": L * n_F * D * F,
-            "norms": D * norms,
-            "head": (n_V - 1) * D * V,
+            attention = 2 * D * heads * H + 2 * D * K * H
+        norms = self.norms_per_layer * v.L + _if(self.final_norm) + _if(self.embedding_norm)
+        inner = _if(self.q_lora_rank, v.r_q) + _if(self.kv_lora_rank, v.r_kv)
+        inner += _if(self.qk_norm, 2 * H) + _if(self.qk_norm_full, (heads + K) * H)
+        biases = _if(self.qkv_bias, (heads + 2 * K) * H) + _if(self.output_bias, D)
+        biases += _if(self.attention_sinks, heads)
+
+        def biased(width: sp.Expr) -> sp.Expr:  # of all matrices but the last one, and of that
+            return _if(self.ffn_bias, (n_F - 1) * width + D)
+
+        every = {
+            "embedding": D * v.V,
+            "positions": self.learned_positions * D,
+            "attention": v.L * attention,
+            "feed_forward": _if(self.ffn, dense * n_F * D * F),
+            "experts": _if(self.experts, L_E * v.E * (n_F * D * v.F_E + biased(v.F_E))),
+            "shared_experts": _if(self.shared_experts, L_E * n_F * D * v.F_E * v.n_S),
+            "router": _if(self.experts, L_E * (D + _if(self.ffn_bias)) * v.E)
+            + _if(self.shared_expert_gate, L_E * D),
+            "norms": D * norms * (2 if self.norm_bias else 1) + v.L * inner,
+            "biases": v.L * biases + _if(self.ffn, dense * biased(F)),
+            "head": (v.n_V - 1) * D * v.V,
         }
+        return {name: formula for name, formula in every.items() if formula != 0}
 
     @property
     def tables(self) -> int:
@@ -319,31 +382,55 @@ class Model(Owner):
     @cached_property
     def parts(self) -> tuple[tuple[str, Quantity], ...]:
         """The parameters of each part, computed from the shapes: (name, quantity) in order."""
-        given = self._shapes
-        counts = {n_F: sp.Integer(self.feed_forward_matrices), n_V: sp.Integer(self.tables)}
-        return tuple(
-            (name, evaluated(formula.xreplace(counts), given, parameter, name))
-            for name, formula in self.part_formulas.items()
-        )
+        return self._counted({})
 
     @cached_property
     def parameters(self) -> Quantity:
         """The exact number of parameters: the sum of the parts."""
-        parts = self.parts
+        return self._total("P", self.parts)
+
+    @cached_property
+    def active_parameters(self) -> Quantity:
+        """The parameters that take part in a token, the embedding included: of the experts those
+        of top_k."""
+        return self._total("P_act", self._counted({v.E: v.n_k}))
+
+    def _counted(self, experts: Mapping[sp.Symbol, sp.Symbol]) -> tuple[tuple[str, Quantity], ...]:
+        """The parts, with other symbols in the formula of the experts."""
+        given = self._shapes
+        counts = {v.n_F: sp.Integer(self.feed_forward_matrices), v.n_V: sp.Integer(self.tables)}
+        return tuple(
+            (name, evaluated(formula.xreplace(counts).xreplace(put), given, parameter, name))
+            for name, formula in self.part_formulas.items()
+            for put in (experts if name == "experts" else {},)
+        )
+
+    def _total(self, name: str, parts: tuple[tuple[str, Quantity], ...]) -> Quantity:
         total = sum((part.value for _, part in parts), start=sp.Integer(0))
-        formula = " + ".join(name for name, _ in parts)
-        return Quantity(total, parameter, "P", owner=self.name, formula=formula, inputs=parts)
+        formula = " + ".join(part for part, _ in parts)
+        return Quantity(total, parameter, name, owner=self.name, formula=formula, inputs=parts)
 
     def bindings(self, precision: str = "bf16") -> dict[sp.Symbol, Quantity]:
-        """D, F, L, V, K, H, G and P, in the vocabulary's order; the same for every precision."""
-        bound = {**self._shapes, P: self.parameters}
-        return {symbol: bound[symbol] for symbol in sorted(bound, key=rank)}
+        """D, F, L, V, K, H, G and P, in the vocabulary's order, F and H where there are such; with
+        experts E, n_k, n_S (0 where none is shared), F_E, L_E and P_act, with a latent r_q, r_kv,
+        H_N, H_R and H_V. The same for every precision."""
+        bound = {**self._shapes, v.P: self.parameters}
+        if self.experts:
+            bound[v.P_act] = self.active_parameters
+        return {symbol: bound[symbol] for symbol in sorted(bound, key=v.rank)}
 
     @cached_property
     def _shapes(self) -> dict[sp.Symbol, Quantity]:
         counts = {name: fact.quantity(*fact.readings) for name, fact in self.counts.items()}
-        shapes = {key.symbol: counts[name] for name, key in MODEL_COUNTS.items() if key.symbol}
+        shapes = {s: counts[n] for n, k in MODEL_COUNTS.items() if n in counts and (s := k.symbol)}
+        if self.experts and not self.shared_experts:
+            shapes[v.n_S] = number(0, v.unit_of_symbol(v.n_S), "n_S", owner=self.name)
         inputs = ("heads", counts["heads"]), ("K", counts["kv_heads"])
-        groups, unit = sp.Integer(self.heads) / self.kv_heads, unit_of_symbol(G)
-        shapes[G] = Quantity(groups, unit, "G", self.name, formula="heads / K", inputs=inputs)
+        groups, unit = sp.Integer(self.heads) / self.kv_heads, v.unit_of_symbol(v.G)
+        shapes[v.G] = Quantity(groups, unit, "G", self.name, formula="heads / K", inputs=inputs)
         return shapes
+
+
+def _if(there: bool | int, formula: sp.Expr = sp.S.One) -> sp.Expr:
+    """The formula of what a model has, and 0 of what it has not."""
+    return formula if there else sp.S.Zero

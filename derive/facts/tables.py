@@ -9,9 +9,12 @@ from derive.facts import checks
 from derive.facts.checks import Place, alike, such_as
 from derive.facts.fact import (
     CHIP_FACTS,
+    EXPERTS,
+    LATENT,
     MODEL_COUNTS,
     MODEL_FACTS,
     MODEL_FLAGS,
+    OPTIONAL,
     READING_STATUSES,
     SOURCE_KINDS,
     Fact,
@@ -71,15 +74,25 @@ def models(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) ->
     by_name = {}
     for name, fields, place in checks.entries(tables, Place(file, "models"), needed, optional):
         shape, inside = checks.table(fields["shape"], place, "shape"), place.inside("shape")
-        checks.keys(shape, inside, (*MODEL_COUNTS, *MODEL_FLAGS, "source", "where", "status"))
-        counts = {key: checks.count(shape[key], inside, key) for key in MODEL_COUNTS}
+        required = (*_needed(shape), "source", "where", "status")
+        checks.keys(shape, inside, required, (*OPTIONAL, "assumed"))
+        counts = {
+            key: checks.count(shape[key], inside, key) for key in MODEL_COUNTS if key in shape
+        }
+        for key, bound in (("top_k", "experts"), ("expert_layers", "layers")):
+            if counts.get(key, 0) > counts.get(bound, 0):
+                told = f"at most {bound} ({counts[bound]})"
+                raise inside.fault(key, told, str(counts[key]))
         if counts["heads"] % counts["kv_heads"]:
             groups = f"a multiple of kv_heads ({counts['kv_heads']})"
             raise inside.fault("heads", groups, str(counts["heads"]))
         facts = fields.get("facts")
         title, aliases = checks.text(fields["title"], place, "title"), _aliases(fields, place)
-        flags = {key: checks.flag(shape[key], inside, key) for key in MODEL_FLAGS}
-        shapes: dict[str, Any] = counts | flags
+        flags = {key: checks.flag(shape[key], inside, key) for key in MODEL_FLAGS if key in shape}
+        shapes: dict[str, Any] = {"ffn": 0, "head_dim": 0} | counts | flags
+        assumed = checks.texts(shape.get("assumed", []), inside, "assumed")
+        for key in assumed:
+            checks.choice(key, counts, inside, "assumed")
         by_name[name] = Model(
             name,
             title,
@@ -88,9 +101,21 @@ def models(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) ->
             source=_cited(shape["source"], known, inside, "source"),
             where=checks.text(shape["where"], inside, "where"),
             status=_status(shape["status"], inside),
+            assumed=assumed,
             facts=() if facts is None else _facts(facts, MODEL_FACTS, name, place, known),
         )
     return by_name
+
+
+def _needed(shape: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys that a shape must have. The width of a head goes with keys and values that no latent
+    makes, the feed-forward width with layers that have no experts."""
+    expert = any(key in shape for key in (*EXPERTS, "shared_experts", "shared_expert_gate"))
+    latent = any(key in shape for key in (*LATENT, "q_lora_rank"))
+    absent = {*OPTIONAL, *(() if expert else EXPERTS), *(("head_dim",) if latent else LATENT)}
+    if expert and shape.get("expert_layers") == shape.get("layers"):
+        absent.add("ffn")
+    return tuple(key for key in (*MODEL_COUNTS, *MODEL_FLAGS) if key not in absent)
 
 
 def profiles(

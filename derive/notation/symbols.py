@@ -302,7 +302,9 @@ x_win = _constant(
     "x_win", one, "share of a window that hides traffic of the data group", r"x_{\text{win}}"
 )
 x_hid = _constant("x_hid", one, "share of hidden traffic by which it slows the computation", "x_h")
-x_el = _constant("x_el", one, "passes over memory for each of the element-wise work", "x_e")
+x_el = _constant(
+    "x_el", one, "passes over memory for each of the element-wise work", r"x_{\text{el}}"
+)
 s_opt = _constant("s_opt", byte, "bytes that the optimizer reads and writes a parameter", "s_o")
 s_V = _constant("s_V", byte, "bytes that the loss reads and writes of a logit", "s_V")
 e_k = _constant("e_k", byte, "bytes of a gradient as it is kept, copies too", "e_k")
@@ -357,3 +359,11 @@ etp = _mesh("etp", way, "degree of tensor parallelism of an expert", r"e_t")
 edp = _mesh("edp", way, "degree of data parallelism of an expert", r"e_d")
 x_cap = _constant("x_cap", one, "rows of an expert over an even share", r"x_c")
 n_hit = _model("n_hit", one, "nodes that a token goes to", r"n_h")
+W_ep = _hardware("W_ep", byte / second, "one-way bandwidth of a group of experts", r"W_{e}")
+p_L = _model("p_L", units.parameter, "parameters of a layer on a chip, on the mean", "p_L")
+rho_E = _model("rho_E", one, "share of a chip's parameters that are of experts", r"\rho_E")
+n_deep = _model("n_deep", way, "chips of a data group of experts in one node", r"n_{\text{deep}}")
+n_wide = _model("n_wide", way, "chips of a group of experts in one node", r"n_{\text{wide}}")
+t_ep = _time("t_ep", second, "rows to experts and back, a micro-batch", r"t_{\text{ep}}")
+x_ep = _constant("x_ep", one, "share of the rows' way to experts that is not hidden", "x_e")
+n_M = _constant("n_M", one, "copies of a token's row that leave for other nodes", "n_M")

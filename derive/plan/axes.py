@@ -29,6 +29,9 @@ REASONS: Mapping[str, str] = MappingProxyType({
     "unpiped": "virtual stages are those of a pipeline",
     "alone": "there is no data group over which gradients or weights would be split",
     "replicas": "the replicas do not divide the data group, or nothing is split over it",
+    "experts": "the experts do not split over their group",
+    "width": "the width of an expert does not split over its tensor group",
+    "folded": "the expert groups do not divide the tensor, context and data groups",
     "unmodelled": "the step model has no terms for it",
     "cards": "the degrees do not divide the cards",
     "held": "the data degree is not the one that is held",
@@ -43,8 +46,9 @@ MOST_RANKS = 64  # of a context group
 class Counts(NamedTuple):
     """The whole numbers of a task, which alone decide what divides what: cards, those of a node,
     tokens and sequences, layers, heads, the least tokens of a context rank, into how many pieces a
-    context rank's tokens are cut, whether the grid is the wide one and has what jobs do with stages
-    and states, and the data degree that is held, if any."""
+    context rank's tokens are cut, the experts of a layer and their width (0 without), whether the
+    grid is the wide one, whether stages may be uneven and states be split, and the data degree that
+    is held, if any."""
 
     cards: int
     seq: int
@@ -55,6 +59,8 @@ class Counts(NamedTuple):
     heads: int
     least_chunk: int
     pieces: int
+    experts: int
+    expert_width: int
     wide: bool
     uneven: bool
     sharded: bool
@@ -106,6 +112,14 @@ def _zero(n: Counts, degree: int) -> str | None:
     return "unmodelled" if degree > 3 or (degree != 1 and not n.sharded) else None
 
 
+def _experts(n: Counts, degree: int) -> str | None:
+    return "experts" if degree > 1 and (not n.experts or n.experts % degree) else None
+
+
+def _expert_width(n: Counts, degree: int) -> str | None:
+    return "width" if degree > 1 and (not n.experts or n.expert_width % degree) else None
+
+
 # --- what degrees have to do with each other: numbers, or arrays of whole numbers in float64
 
 Values = Mapping[str, Any]
@@ -122,6 +136,11 @@ def _turns(n: Counts, x: Values) -> Any:
     """Interleaved stages take as many micro-batches in turn as there are stages."""
     micro_batches = n.batch // (x["dp"] * x["micro_batch"])
     return (x["virtual"] == 1) | (micro_batches % x["pp"] == 0)
+
+
+def _folded(n: Counts, x: Values) -> Any:
+    """Experts and their data ranks are the same chips as tensor, context and data ranks."""
+    return (x["tp"] * x["cp"] * x["dp"]) % (x["ep"] * x["etp"]) == 0
 
 
 def _replicated(n: Counts, x: Values) -> Any:
@@ -159,14 +178,6 @@ class Axis:
         return 0 if self.symbol == v.zero else 1
 
 
-def _unmodelled(symbol: sp.Symbol, *, traffic: bool) -> Axis:
-    """An axis of which the step model knows the degree 1 alone."""
-    return Axis(
-        symbol, symbol.name, lambda n: (1,), lambda n, x: "unmodelled" if x > 1 else None,
-        said=False, column=False, traffic=traffic,
-    )  # fmt: skip
-
-
 def _stage_counts(n: Counts) -> tuple[int, ...]:
     """Divisors of the layers, and where stages need not be even powers of two as well."""
     even = _divisors(n.layers, MOST_STAGES)
@@ -197,7 +208,16 @@ _ROWS = (
         v.dp, "dp", None, lambda n, x: "held" if n.held not in (None, x) else None,
         divides=("batch",),
     ),
-    _unmodelled(v.ep, traffic=True),
+    Axis(
+        v.ep, "ep", lambda n: _powers(n.experts) if n.experts and n.wide else (1,), _experts,
+        lambda n, x: f"{n.experts} experts" if n.experts else "no experts",
+        said=False, column=False,
+    ),
+    Axis(
+        v.etp, "etp", lambda n: (1,), _expert_width,
+        lambda n, x: f"experts {n.expert_width} wide" if n.experts else "no experts",
+        joint=(("folded", _folded),), said=False, column=False, traffic=False,
+    ),
     Axis(
         v.virtual, "virtual", lambda n: (1, 2, 4, 8) if n.uneven else (1,), _virtual,
         joint=(

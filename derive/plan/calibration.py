@@ -66,7 +66,7 @@ class Calibration:
     @cached_property
     def measured(self) -> Any:
         """The logarithm of each measured time."""
-        return np.log([one.run.layer_seconds or one.run.seconds for one in self.runs])
+        return np.log([one.run.layer_seconds or one.run.seconds or np.nan for one in self.runs])
 
     def predicted(self, logs: Any) -> Any:
         """The logarithm of each predicted time, for those of the shares, the last axis."""

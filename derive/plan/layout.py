@@ -18,7 +18,14 @@ from derive.notation.errors import DeriveError, meant, quoted, unknown
 from derive.plan.axes import NAMED
 
 LONGEST = 600
-CHOICES = (*OF_STEP, "kernels", "norm", "glu", "gradients", "precision")
+CHOICES = (
+    *(name for name in OF_STEP if name != "blocks"),
+    "kernels",
+    "norm",
+    "glu",
+    "gradients",
+    "precision",
+)
 SWITCHES: Mapping[str, bool] = {"on": True, "off": False}
 MOST = 10**15
 

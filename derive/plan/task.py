@@ -25,7 +25,14 @@ from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.layout import Layout
 from derive.plan.layout import layout as read_layout
 from derive.solve.evaluate import as_float
-from derive.solve.values import SETTABLE, check_values, fabric_of, facts_of, typed_values, whole
+from derive.solve.values import (
+    SETTABLE,
+    check_values,
+    fabric_of,
+    facts_of,
+    typed_values,
+    whole,
+)  # fmt: skip
 
 DEGREES = tuple(axis.symbol for axis in AXES)
 NOUNS = {"batch": "sequence", "cards": "card", "seq": "token"}
@@ -92,6 +99,8 @@ class Task:
         return Counts(
             self.cards, self.seq, self.batch, node, layers, kv_heads, kv_heads * shared, least,
             pieces=2 if "zigzag" in self.assumptions else 1,
+            experts=int(self.values[v.E].value) if v.E in self.values else 0,
+            expert_width=int(self.values[v.F_E].value) if v.E in self.values else 0,
             wide="wide_grid" in self.assumptions,
             uneven="uneven_stages" in self.assumptions,
             sharded="sharded_states" in self.assumptions,
@@ -136,7 +145,7 @@ def task(
             name = one if isinstance(one, str) else "..."
             raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(one)}')
     laid_out = read_layout(layout) if layout else Layout({}, {})
-    assumptions = assume(assumptions, **laid_out.choices)
+    assumptions = assume(assumptions, blocks=model.blocks, **laid_out.choices)
     cards = whole(cards, v.N, "cards", LARGEST)
     seq, batch = whole(seq, v.T, "seq", LARGEST), whole(batch, v.B_seq, "batch", LARGEST)
     given = typed_values(values or {}, bounded=False)  # by what float64 holds, below

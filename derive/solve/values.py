@@ -40,11 +40,12 @@ COUNTED = ("mesh", "axis")  # the roles of what is a number of devices
 WHOLE = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_node, v.n_V, v.n_F, v.T_min)
 COUNTS = (*WHOLE, v.b_seq, v.B_seq)  # of a step
 REACHED = (v.eta, v.eta_A, v.eta_hbm, v.eta_node, v.eta_dcn)  # shares of what a chip has
-SHARES = (*REACHED, v.mu, v.x_pp, v.x_dp, v.x_tp, v.x_win, v.x_hid)
+SHARES = (*REACHED, v.mu, v.x_pp, v.x_dp, v.x_tp, v.x_ep, v.x_win, v.x_hid)
 # What a caller may set beside the degrees: not what the options state, nor what follows.
 SETTABLE = (
     *WHOLE, *SHARES, v.P, v.C, v.M_hbm, v.W_node, v.W_dcn, v.M_axes, v.A_kept, v.e, v.e_g, v.e_32,
-    v.W_hbm, v.s_0, v.x_el, v.s_opt, v.s_V, v.s_L, v.e_k, v.C_A, v.t_hop, v.t_fix, v.L_g,
+    v.E, v.n_k, v.n_S, v.F_E, v.L_E, v.r_q, v.r_kv, v.H_N, v.H_R, v.H_V, v.x_cap, v.n_M,
+    v.W_hbm, v.C_A, v.s_0, v.x_el, v.s_opt, v.s_V, v.s_L, v.e_k, v.t_hop, v.t_fix, v.L_g,
 )  # fmt: skip
 # What is 1 where nothing says otherwise, and shown as assumed.
 ONES: Mapping[sp.Symbol, Quantity] = {
@@ -74,7 +75,8 @@ def values_for(need: Requirement, givers: Iterable[Giver], values: Mapping[str, 
     known = given_facts(every, need.assumptions)
     typed = typed_values(values)
     if need.definitions:
-        known |= facts_of(one_of(Model, every), one_of(Chip, every), need.assumptions)
+        check_dense(model := one_of(Model, every))
+        known |= facts_of(model, one_of(Chip, every), need.assumptions)
     else:
         _check_assumed(typed, need.assumptions)
     check_values(typed, COUNTS if need.definitions else ())
@@ -93,8 +95,20 @@ def given_facts(givers: Iterable[Giver], assumptions: Assumptions) -> Values:
         if not isinstance(giver, (Chip, Model)):
             raise DeriveError(f"expected a chip or a model, found {quoted(giver)}")
         one_of(type(giver), every)
-        known.update(giver.bindings(precision))
+        known.update(_of_layers(giver) if isinstance(giver, Model) else giver.bindings(precision))
     return known
+
+
+def check_dense(model: Model | None) -> None:
+    """Raise DeriveError for a model of which the step of a dense transformer is not true."""
+    if model is not None and model.beyond_dense:
+        told = "expected a dense transformer, whose step this is"
+        raise DeriveError(f"{model.name} has {model.beyond_dense}; {told}")
+
+
+def _of_layers(model: Model) -> Values:
+    """What a model says of symbols; F only where it is the width of every layer."""
+    return {s: q for s, q in model.bindings().items() if s != v.F or not model.experts}
 
 
 def typed_values(values: Mapping[Any, object], *, bounded: bool = True) -> Values:
@@ -164,6 +178,8 @@ def facts_of(
             known[v.W_node] = chip.quantity("ici_axis").named("W_node")
             if chip.has("pod_chips"):
                 known[v.n_node] = chip.quantity("pod_chips").named("n_node")
+        if "bf16" in chip.precisions:
+            known[v.C_A] = chip.bindings("bf16")[v.C].named("C_A")
         overridden = {change.key for change in chip.overrides}
         for fact, rounded in _of_notebook(chip.facts, assumptions):
             key = fact.key
@@ -172,13 +188,17 @@ def facts_of(
                 known[key.symbol] = rounded
     if model is not None:
         known |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
+        if v.F not in known:  # of layers that it does not have
+            known[v.F] = known[v.F_E].named("F")
+        if v.n_k in known:
+            known[v.n_M] = known[v.n_k].named("n_M")
+        if v.n_S in known and not known[v.n_S].value:
+            del known[v.n_S]
         for fact, rounded in _of_notebook(model.facts, assumptions):
             if fact.key.name == "published_parameters":
                 known[v.P] = rounded.named("P")
         known[v.n_V] = number(model.tables, name="n_V", owner=model.name)
         known[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
-        if "bf16" in chip.precisions:
-            known[v.C_A] = chip.bindings("bf16")[v.C].named("C_A")
     for symbol, value in assumptions.constants.items():
         if not value.free_symbols:  # the bytes of an element can be left open
             known[symbol] = number(value, v.unit_of_symbol(symbol), symbol.name, status="assumed")

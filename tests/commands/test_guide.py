@@ -16,6 +16,7 @@ from derive.book.scaffold import FIRST
 from derive.commands import guide
 from derive.facts import shipped
 from derive.facts.catalogue import load_file
+from derive.facts.fact import MODEL_COUNTS, MODEL_FLAGS
 
 PAGE = guide.page(Path("chapters"))
 
@@ -44,7 +45,10 @@ def test_the_facts_of_the_example_can_be_read(tmp_path: Path) -> None:
              (FIRST / "facts.toml").read_text().splitlines()][4:]  # fmt: skip
     assert tomllib.loads("\n".join(lines))
     (tmp_path / "facts.toml").write_text("\n".join(lines))
-    assert "our-chip" in load_file(tmp_path / "facts.toml").chips
+    known = load_file(tmp_path / "facts.toml")
+    assert "our-chip" in known.chips and known.models["our-model"].layers == 32
+    told = "\n".join(lines)
+    assert all(key in told for key in (*MODEL_COUNTS, *MODEL_FLAGS, "assumed"))
 
 
 @pytest.fixture

@@ -244,7 +244,8 @@ def test_names_of_the_catalogue_complete_in_quotes() -> None:
         assert completed(f"chip({quote}") == [f"chip({quote}{name}" for name in spelt]
         assert completed(f"x = chip({quote}tpu-v5p") == [f"x = chip({quote}tpu-v5p{quote}"]
         found = completed(f"model({quote}llama-3-")
-        assert found == [f"model({quote}{name}{quote}" for name in derive.models()]
+        llama = [name for name in derive.models() if name.startswith("llama-3-")]
+        assert found == [f"model({quote}{name}{quote}" for name in llama]
     assert completed('chip("no') == completed('number("0') == completed('x = "ch') == []
     assert completed('chip("tpu-v5p")["al') == ['chip("tpu-v5p")["alpha']
     assert completed('chip(profile="v') == ['chip(profile="vendor']

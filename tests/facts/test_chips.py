@@ -117,7 +117,7 @@ def test_bindings_fit_their_symbols_and_leave_the_pod_free(name):
         assert value.name == symbol.name
     scale_up = {W, M_axes} if name.startswith("tpu") else {W_node, n_node}
     scale_up -= {W, M_axes} if name == "tpu8i" else set()  # no torus
-    known = {C, M_hbm} | scale_up | ({W_hbm} if name != "h100-500w" else set())
+    known = {C, M_hbm, W_hbm} | scale_up
     more = {W_dcn, n_host} | ({N_pod} if name.startswith("tpu") else set())
     assert known <= set(bindings) <= known | more
     assert N not in bindings

@@ -298,3 +298,68 @@ def test_dots_that_are_no_key_are_read(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text(f"{SOURCE}\n# {'.' * 200} {'1.5, ' * 200}\n{CHIP}")
     assert facts.load_file(path).chips
+
+
+EXPERTS = "experts = 8\ntop_k = 2\nexpert_ffn = 4\nexpert_layers = 1\n"
+LATENT = (
+    "kv_lora_rank = 5\nqk_nope_head_dim = 3\nqk_rope_head_dim = 2\nv_head_dim = 3\n"
+)  # fmt: skip
+
+
+def shaped(*changes):
+    """A file of a model with experts and a latent, each change made to its text."""
+    content = (MODEL + EXPERTS + LATENT).replace("head_dim = 3\n", "", 1)
+    for old, new in changes:
+        assert old in content
+        content = content.replace(old, new, 1)
+    return SOURCE + content
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ([("top_k = 2\n", "")], "top_k: expected a value, found none"),
+        ([("top_k = 2", "top_k = 9")], r"top_k: expected at most experts \(8\), found 9"),
+        ([("expert_layers = 1", "expert_layers = 3")], r"expert_layers: .*at most layers \(2\)"),
+        ([("expert_layers = 1", "expert_layers = 2")], "'ffn': .*found an unknown key"),
+        ([("ffn = 16\n", "")], "ffn: expected a value, found none"),
+        ([("kv_heads", "head_dim = 3\nkv_heads")], "'head_dim': .*found an unknown key"),
+        ([("v_head_dim = 3\n", "")], "v_head_dim: expected a value, found none"),
+        ([(EXPERTS, ""), (LATENT, "")], " head_dim: expected a value, found none"),
+        ([(EXPERTS, "shared_experts = 1\n")], "experts: expected a value, found none"),
+        ([(EXPERTS, ""), (LATENT, "q_lora_rank = 1\n")], "kv_lora_rank: expected a value"),
+        ([("top_k", "topk")], "'topk': expected top_k"),
+        (
+            [("v_head_dim = 3", "qkv_bias = 1\nv_head_dim = 3")],
+            "qkv_bias: expected true or false, found 1",
+        ),
+        (
+            [("v_head_dim = 3", 'assumed = ["vocabs"]\nv_head_dim = 3')],
+            "assumed: .*did you mean vocab",
+        ),
+        (
+            [("v_head_dim = 3", "shared_experts = 0\nv_head_dim = 3")],
+            "shared_experts: expected a number above zero",
+        ),
+    ],
+)
+def test_a_shape_that_does_not_hold_is_refused_by_name(write, changes, told):
+    with pytest.raises(FactError, match=told) as error:
+        facts.load_file(write(shaped(*changes)))
+    assert "\n" not in str(error.value)
+
+
+def test_a_shape_with_experts_and_a_latent_is_counted(write):
+    path = write(
+        shaped(
+            ('"assumed"', '"published"'), ("v_head_dim = 3", 'assumed = ["vocab"]\nv_head_dim = 3')
+        )
+    )
+    model = facts.model("my-model", files=[path])
+    # heads of 3 + 2 and 3, one dense layer and one of 8 experts and their router
+    attention = 8 * 4 * 5 + 8 * (5 + 2) + 5 * 4 * (3 + 3) + 4 * 3 * 8
+    norms = 2 * (2 * 8 + 5)
+    expected = 80 + 2 * attention + 2 * 8 * 16 + 8 * 2 * 8 * 4 + 8 * 8 + norms
+    assert model.parameters.value == expected
+    assert model.active_parameters.value == expected - 6 * 2 * 8 * 4
+    assert (model["vocab"].status, model["layers"].status) == ("assumed", "published")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, NOTEBOOK
-from derive.cost.limits import context_ring
+from derive.cost.limits import context_ring, tensor_share
 from derive.cost.load import Requirement
 from derive.cost.strategies import fsdp, fsdp_tensor, tensor_parallel
 from derive.facts import chip, chips, model, models
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.notation.quantity import Quantity, number
+from derive.plan.task import task
 from derive.solve.feasible import feasible
 from derive.solve.optimum import optimum
 from derive.solve.threshold import threshold
@@ -37,8 +39,10 @@ def test_a_model_says_what_its_shape_is(name: str) -> None:
         assert (known[v.n_V].value, known[v.n_F].value) == (
             one.tables, one.feed_forward_matrices,
         )  # fmt: skip
-        for symbol in (v.D, v.L, v.F, v.V, v.K, v.G, v.H):
+        for symbol in (v.D, v.L, v.V, v.K, v.G):
             assert known[symbol] == one.bindings()[symbol]
+        assert (known.get(v.H) is None) == bool(one.kv_lora_rank)
+        assert (known.get(v.F) is None) == bool(one.experts)  # which no one width is of
         assert {s: known[s].value for s in under.constants} == under.constants
     assert facts_of(one, None, DEFAULT)[v.P] == one.bindings()[v.P]
 
@@ -46,16 +50,19 @@ def test_a_model_says_what_its_shape_is(name: str) -> None:
 @pytest.mark.parametrize("name", chips())
 def test_a_pod_of_a_torus_stands_for_a_node(name: str) -> None:
     one = chip(name)
-    known = facts_of(None, one, DEFAULT)
+    precision = one.precisions[0]  # a V100 has no bf16
+    known = facts_of(None, one, replace(DEFAULT, precision=precision))
     torus = one.has("ici_axis") and not one.has("scaleup")
     assert (fabric_of(one) == "torus") == torus
     if torus:
         assert known[v.W_node].value == one.quantity("ici_axis").value
         assert (v.n_node in known) == one.has("pod_chips")
+    elif name == "tpu8i":  # whose network is neither
+        assert v.W_node not in known
     else:
-        assert known[v.W_node] == one.bindings()[v.W_node]
+        assert known[v.W_node] == one.bindings(precision)[v.W_node]
     for symbol in (v.C, v.M_hbm):
-        assert known[symbol] == one.bindings()[symbol]
+        assert known[symbol] == one.bindings(precision)[symbol]
 
 
 def test_the_notebook_reads_its_own_numbers_but_for_what_is_overridden() -> None:
@@ -82,6 +89,24 @@ def test_the_notebook_has_its_own_count_of_parameters_where_it_gives_one() -> No
     for name in models():
         counted = model(name).bindings()[v.P].value
         assert facts_of(model(name), None, NOTEBOOK)[v.P].value == own.get(name, counted)
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "deepseek-v2-lite"])
+def test_a_step_is_refused_of_a_model_that_is_not_dense(name: str) -> None:
+    told = f"^{name} has experts( and a latent of keys and values)?; expected a dense transformer"
+    given = {"tp": 2, "cp": 1, "pp": 1, "dp": 4, "B_seq": 64, "T": 4096}
+    with pytest.raises(DeriveError, match=told):
+        task(model(name), chip("h100"), cards=64, seq=8192, batch=512)
+    with pytest.raises(DeriveError, match=told):
+        threshold(tensor_share, v.tp).on(chip("h100"), model(name), **given)
+    with pytest.raises(DeriveError, match="no value for F"):
+        threshold(tensor_parallel, v.Y).on(chip("tpu-v5p"), model(name))
+
+
+@pytest.mark.parametrize("name", ["gpt-3-175b", "qwen-2.5-7b", "gemma-2-9b"])
+def test_a_step_counts_the_parameters_that_the_shapes_make(name: str) -> None:
+    one = model(name)
+    assert task(one, chip("h100"), cards=64, seq=8192, batch=512).values[v.P] == one.parameters
 
 
 def test_two_chips_or_two_models_are_refused_by_name() -> None:

@@ -177,7 +177,7 @@ def facts_of(
                 known[v.P] = rounded.named("P")
         known[v.n_V] = number(model.tables, name="n_V", owner=model.name)
         known[v.n_F] = number(model.feed_forward_matrices, name="n_F", owner=model.name)
-        if "bf16" in chip.precisions:
+        if chip is not None and "bf16" in chip.precisions:
             known[v.C_A] = chip.bindings("bf16")[v.C].named("C_A")
     for symbol, value in assumptions.constants.items():
         if not value.free_symbols:  # the bytes of an element can be left open

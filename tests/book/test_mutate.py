@@ -112,7 +112,8 @@ def test_each_default_is_another_choice():
     defaults = [one.after for one in made if one.kind == "default"]
     assert any("serial" in after for after in defaults)
     assert sum("frozenset(STEP)" in after for after in defaults) == 15 + 9
-    assert {"False", "'zero-bubble'", "'none'", "'full'", "'given'"} <= {*default_values(defaults)}
+    for choice in ("zero-bubble", "'none'", "'full'", "'given'"):
+        assert any(choice in after for after in defaults)
 
 
 def test_every_change_is_one_that_can_be_read():

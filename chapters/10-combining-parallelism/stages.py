@@ -24,6 +24,7 @@ chapter.require("first-last-compute-more", last, ">", others)
 
 # Memory of each of eight stages: TP4 CP2 PP8 DP1, with the parameters where they are.
 NUMBERS = slowest.numbers
+(ACTIVATIONS,) = (kind.expr for kind in STEP.memory["first"] if kind.name == "activations")
 LOGITS = step_model("notebook+logits").term("M_logits").expr
 
 
@@ -36,7 +37,7 @@ def stage(index: int) -> Fraction:
     states = exactly(STEP.term("M_states").expr, {**NUMBERS, v.psi: here})
     # Under 1F1B a stage has as many micro-batches in flight as stages follow, and its own.
     flying = Fraction(slowest.pp - index)
-    acts = exactly(STEP.term("activations").expr, {**NUMBERS, v.n_fly: flying})
+    acts = exactly(ACTIVATIONS, {**NUMBERS, v.n_fly: flying})
     logits = exactly(LOGITS, NUMBERS) if index == last else 0
     return states + acts + logits
 

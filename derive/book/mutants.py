@@ -16,7 +16,7 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
-from derive.cost.assumptions import CHOICES, CORRECTIONS, DEFAULT
+from derive.cost.assumptions import DEFAULT, PHRASES, STEP
 from derive.facts.fact import CHIP_FACTS, MODEL_COUNTS, MODEL_FACTS, MODEL_FLAGS
 
 FORMULAS = ("facts/data/*.toml", "facts/fact.py", "facts/owners.py", "cost/*.py", "plan/*.py")
@@ -138,9 +138,9 @@ def _changes(node: ast.AST, holder: ast.AST, own: bool) -> Iterator[tuple[str, s
             yield "number", "value", str(Decimal(str(node.value)) * Decimal("1.1"))
     elif isinstance(node, ast.AnnAssign) and getattr(holder, "name", "") == "Assumptions":
         name = ast.unparse(node.target)
-        others = [repr(choice) for choice in CHOICES.get(name, ())]
+        others = [repr(choice) for choice in PHRASES.get(name, ())]
         if name == "corrections":
-            others = [f"frozenset(CORRECTIONS) - {{{one!r}}}" for one in CORRECTIONS]
+            others = [f"frozenset(STEP) - {{{one!r}}}" for one in STEP]
         for other in (other for other in others if other != repr(getattr(DEFAULT, name))):
             yield "default", "value", ast.parse(other, mode="eval").body
 

@@ -16,7 +16,7 @@ import sympy as sp
 
 import derive
 from derive.commands.facts import described
-from derive.cost.assumptions import CHOICES, CORRECTIONS, DEFAULT, PHRASES, SETS, assume
+from derive.cost.assumptions import CORRECTIONS, DEFAULT, OF_STEP, PHRASES, SETS, STEP, assume
 from derive.cost.block import Block, Fusion
 from derive.cost.limits import LIMITS, Limit
 from derive.cost.load import compute_bound
@@ -93,7 +93,7 @@ def _kinds() -> dict[str, dict[str, Any]]:
         "blocks": dict(BLOCKS),
         "limits": dict(LIMITS),
         "symbols": {n: known.symbol for n, known in v.vocabulary().items() if known.role != "axis"},
-        "assumptions": {n: Assumed(n) for n in (*CHOICES, *CORRECTIONS, *SETS)},
+        "assumptions": {n: Assumed(n) for n in (*PHRASES, *STEP, *SETS)},
         "chips": {name: chip(name) for name in shipped().chips},
         "models": dict(shipped().models),
         "functions": {n: one for n, one in public.items() if isinstance(one, FunctionType)},
@@ -212,22 +212,25 @@ def _(symbol: sp.Symbol) -> str:
 @page.register
 def _(assumed: Assumed) -> str:
     name = assumed.name
-    if name in CORRECTIONS:
+    if name in STEP:
         limits = [n for n, one in LIMITS.items() if name in one.rests_on(DEFAULT)]
-        rows = [("kind", "a correction of the step model: default has it, notebook has not")]
+        kind = "correction" if name in CORRECTIONS else "term"
+        rows = [("kind", f"a {kind} of the step model: default has it, notebook has not")]
         rows += [("used by", ", ".join(limits))] if limits else []
-        return _page(f"{name}: {CORRECTIONS[name]}", rows, [f'step_assumptions("default-{name}")'])
+        return _page(f"{name}: {STEP[name]}", rows, [f'step_assumptions("default-{name}")'])
     if name in SETS:
-        on = ", ".join(each for each in CORRECTIONS if each in SETS[name]) or "none"
-        title = f"{name}: a set of corrections of the step model"
+        on = ", ".join(each for each in STEP if each in SETS[name]) or "none"
+        title = f"{name}: a set of corrections and terms of the step model"
         return _page(title, [("with", on)], [f'threshold(context_ring, T_r, "{name}")'])
-    first, second, *_ = CHOICES[name]
+    first, second, *_ = PHRASES[name]
     precisions = {**PHRASES["precision"], "same": "that of the weights"}
     ways = [(way, told or precisions[way]) for way, told in PHRASES[name].items()]
     rows = [(str(way), told.removeprefix(f"{way}: ")) for way, told in ways]
     title = f"{name}: an assumption, {first} where nothing else is said"
     if name in Fusion._fields:
         return _page(title, rows, [f'layer("layer").saved(assume({name}={second!r}))'])
+    if name in OF_STEP:
+        return _page(title, rows, [f"step_model(assume({name}={second!r}))"])
     return _page(title, rows, [f"threshold(fsdp, B/X, {name}={second!r})"])
 
 

@@ -91,8 +91,9 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
         second = sp.Min(1, v.pp - 1, evaluate=False)  # the first, where there is no other
         places = {v.n_fly: sp.S.Zero, v.q_2: second, v.q_l: v.pp - 1}
         in_flight = {symbol: saved_by.xreplace({v.i_p: place}) for symbol, place in places.items()}
+    weights, gradients, optimizer = _states(v.psi, assumptions).values()
     terms = [
-        define(v.M_states, sp.Add(*_states(v.psi, assumptions).values()), on("gradient_bytes")),
+        define(v.M_states, stage.factored(weights + gradients) + optimizer, on("gradient_bytes")),
         *(define(symbol, number, uneven) for symbol, number in in_flight.items()),
         define(v.a_1, saved, on("saved_tensors")),
         define(v.a_0, inputs),

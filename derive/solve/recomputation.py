@@ -144,7 +144,7 @@ def _memory_held(assumptions: Assumptions, any_recomputed: sp.Expr) -> dict[str,
         sizes = {term.name: term.expr for term in terms}
         total = sp.Add(*sizes.values())
         states = sp.Add(*(sizes[kind] for kind in STATES))
-        if states == named.get(v.M_states.name):
+        if sp.expand(states - named[v.M_states.name]) == 0:
             total += v.M_states - states
         least = {one for one in total.atoms(sp.Min) if v.L_r in one.args}
         every[name] = total.xreplace({m: any_recomputed if 1 in m.args else v.L_r for m in least})

@@ -111,7 +111,9 @@ def test_each_default_is_another_choice():
     made = changes("cost/assumptions.py", "Assumptions")
     defaults = [one.after for one in made if one.kind == "default"]
     assert any("serial" in after for after in defaults)
-    assert sum("CORRECTIONS" in after for after in defaults) == 15
+    assert sum("frozenset(STEP)" in after for after in defaults) == 15 + 9
+    for choice in ("zero-bubble", "'none'", "'full'", "'given'"):
+        assert any(choice in after for after in defaults)
 
 
 def test_every_change_is_one_that_can_be_read():

@@ -10,7 +10,7 @@ import sympy as sp
 
 import derive
 from derive.commands import about
-from derive.cost.assumptions import CHOICES, CORRECTIONS, SETS
+from derive.cost.assumptions import PHRASES, SETS, STEP
 from derive.cost.limits import LIMITS
 from derive.cost.strategies import STRATEGIES
 from derive.cost.transformer import BLOCKS
@@ -25,8 +25,8 @@ FIRST = {
     **{name: f"{name}: {v.meaning(v.find(name)).gloss}" for name in BOOK},
     **{name: f"{name}: {shipped().chips[name].title}" for name in chips()},
     **{name: f"{name}: {shipped().models[name].title}" for name in models()},
-    **{name: f"{name}: {text}" for name, text in CORRECTIONS.items()},
-    **{name: f"{name}: " for name in (*CHOICES, *SETS, *BLOCKS)},
+    **{name: f"{name}: {text}" for name, text in STEP.items()},
+    **{name: f"{name}: " for name in (*PHRASES, *SETS, *BLOCKS)},
 }
 
 

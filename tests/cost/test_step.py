@@ -7,28 +7,43 @@ from itertools import combinations
 import pytest
 import sympy as sp
 
-from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions
-from derive.cost.step import step_model
+from derive.cost.assumptions import CORRECTED, DEFAULT, NOTEBOOK, STEP, TERMS, Assumptions
+from derive.cost.step import StepModel, step_model
 from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import UnitError, UnknownName
-from derive.notation.tex import tex
+from derive.notation.tex import tex, text
 from derive.notation.units import byte, second, unit_of
 
-SETS = [NOTEBOOK, DEFAULT, *(Assumptions(corrections=frozenset({name})) for name in CORRECTIONS)]
+SETS = [
+    NOTEBOOK,
+    CORRECTED,
+    DEFAULT,
+    *(Assumptions(corrections=frozenset({name})) for name in STEP),
+    *(Assumptions(corrections=CORRECTED.corrections | {name}) for name in TERMS),
+    *(Assumptions(corrections=DEFAULT.corrections - {name}) for name in STEP),
+]
+
+
+def held(model: StepModel) -> list[Term]:
+    """What the stages hold, one after the other."""
+    return [term for kinds in model.memory.values() for term in kinds]
+
+
+
 IDS = [a.name for a in SETS]
 
 
 @pytest.mark.parametrize("assumptions", SETS, ids=IDS)
 def test_every_term_has_its_unit_source_and_gloss(assumptions):
     model = step_model(assumptions)
-    for term in (*model.definitions, *model.parts, *model.memory, model.model_flops):
+    for term in (*model.definitions, *model.parts, *held(model), model.model_flops):
         assert unit_of(term.expr, v.unit_of_symbol) == term.unit.dimension
         assert term.gloss and term.source in ("NB", "derived")
         assert bool(term.rests_on) == (term.source == "derived")
         assert set(term.rests_on) <= assumptions.corrections
     assert {term.unit for term in model.parts} == {second}
-    assert {term.unit for term in model.memory} == {byte}
+    assert {term.unit for term in held(model)} == {byte}
 
 
 @pytest.mark.parametrize("assumptions", SETS, ids=IDS)
@@ -36,21 +51,34 @@ def test_expressions_are_exact_and_their_symbols_declared_and_positive(assumptio
     model = step_model(assumptions)
     known: set[sp.Symbol] = set()
     defined = {v.find(term.name) for term in model.definitions}
-    for term in (*model.definitions, *model.parts, *model.memory, model.model_flops):
+    for term in (*model.definitions, *model.parts, *held(model), model.model_flops):
         assert not term.expr.atoms(sp.Float)
         for symbol in term.expr.free_symbols:
             assert v.find(symbol.name) is symbol and symbol.is_positive
             assert symbol not in defined or symbol in known, f"{term.name} uses {symbol} too early"
         if term in model.definitions:
             known.add(v.find(term.name))
-        assert tex(term.expr)
+        if not assumptions.corrections & TERMS.keys():  # those of all terms are of any length
+            assert tex(term.expr)
+        assert text(term.expr)
 
 
 def test_the_parts_have_the_names_that_json_promises():
     for assumptions in SETS:
         names = [term.name for term in step_model(assumptions).parts]
-        assert names == ["compute", "recompute", "imbalance", "tp", "cp", "pp", "bubble", "dp"]
-    assert [t.name for t in step_model(NOTEBOOK).memory] == ["states", "activations"]
+        more = {"optimizer": "optimizer_step", "overhead": "fixed_times"}
+        every = ["compute", "recompute", "imbalance", "tp", "cp", "pp", "bubble", "dp"]
+        assert names == [*every, *(part for part, term in more.items() if term in assumptions)]
+        held = {name: {term.name for term in terms} for name, terms in
+                step_model(assumptions).memory.items()}  # fmt: skip
+        kinds = {"weights", "gradients", "optimizer", "activations"}
+        kinds |= {"working_set"} & assumptions.corrections
+        kinds |= {"gathered"} if "sharded_states" in assumptions else set()
+        uneven, logits = "uneven_stages" in assumptions, "logits" in assumptions
+        stages = ["first", "second", "last"] if uneven else ["first", "last"][: 1 + logits]
+        assert [*held] == stages
+        assert all(held[name] == kinds for name in stages if name != "last")
+        assert held.get("last", kinds) == kinds | ({"logits"} if logits else set())
 
 
 def test_the_notebook_s_imbalance_is_the_head_beyond_its_even_share():
@@ -81,16 +109,16 @@ def test_expanded_leaves_only_what_is_given():
 def test_every_correction_changes_a_term_or_a_rule():
     plain = step_model(NOTEBOOK)
     rules = {"gradient_bytes", "zigzag", "any_chunk", "wide_grid"}
-    for name in CORRECTIONS:
+    for name in STEP:
         model = step_model(Assumptions(corrections=frozenset({name})))
-        same = [t.expr for t in (*model.definitions, *model.parts, *model.memory)] == [
-            t.expr for t in (*plain.definitions, *plain.parts, *plain.memory)
+        same = [t.expr for t in (*model.definitions, *model.parts, *held(model))] == [
+            t.expr for t in (*plain.definitions, *plain.parts, *held(plain))
         ]
         assert same == (name in rules), name
 
 
 def test_corrections_combine():
-    for one, other in combinations(CORRECTIONS, 2):
+    for one, other in combinations(STEP, 2):
         assert step_model(Assumptions(corrections=frozenset({one, other}))).parts
 
 

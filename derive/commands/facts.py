@@ -89,7 +89,7 @@ def _names(catalogue: Catalogue) -> tuple[dict[str, Any], str]:
     lines = []
     for kind in ("chips", "models"):
         lines.append(f"{kind}:")
-        lines += [f"  {name:<16}{title}" for name, title in data[kind].items()]
+        lines += [f"  {name:<18}{title}" for name, title in data[kind].items()]
     lines.append(f"profiles: {', '.join(data['profiles'])}")
     return data, "\n".join(lines)
 

@@ -270,4 +270,5 @@ MODEL_FLAGS: Mapping[str, str] = MappingProxyType(
         "shared_expert_gate": "a gate of model width for the shared experts",
     }
 )
+OF_HEADS = ("qkv_bias", "qk_norm", "qk_norm_full")  # which a latent takes the place of
 OPTIONAL = ("shared_experts", "q_lora_rank", "learned_positions", *tuple(MODEL_FLAGS)[3:])

@@ -237,8 +237,8 @@ def _declared(key: str) -> FactKey:
 @dataclass(frozen=True, repr=False)
 class Model(Owner):
     """A model of the catalogue, a transformer: its shapes, of which `model["P"]` is a value, and
-    where they were read; 0 of what it does not have. Those of the counts that the source does not
-    have are `assumed`."""
+    where they were read; 0 of what it does not have. What of them the source does not have is
+    `assumed`."""
 
     name: str
     title: str

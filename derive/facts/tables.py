@@ -14,6 +14,7 @@ from derive.facts.fact import (
     MODEL_COUNTS,
     MODEL_FACTS,
     MODEL_FLAGS,
+    OF_HEADS,
     OPTIONAL,
     READING_STATUSES,
     SOURCE_KINDS,
@@ -74,8 +75,8 @@ def models(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) ->
     by_name = {}
     for name, fields, place in checks.entries(tables, Place(file, "models"), needed, optional):
         shape, inside = checks.table(fields["shape"], place, "shape"), place.inside("shape")
-        required = (*_needed(shape), "source", "where", "status")
-        checks.keys(shape, inside, required, (*OPTIONAL, "assumed"))
+        required, more = _keys(shape)
+        checks.keys(shape, inside, (*required, "source", "where", "status"), (*more, "assumed"))
         counts = {
             key: checks.count(shape[key], inside, key) for key in MODEL_COUNTS if key in shape
         }
@@ -92,7 +93,7 @@ def models(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) ->
         shapes: dict[str, Any] = {"ffn": 0, "head_dim": 0} | counts | flags
         assumed = checks.texts(shape.get("assumed", []), inside, "assumed")
         for key in assumed:
-            checks.choice(key, counts, inside, "assumed")
+            checks.choice(key, shapes, inside, "assumed")
         by_name[name] = Model(
             name,
             title,
@@ -107,15 +108,16 @@ def models(tables: Mapping[str, Any], file: str, known: Mapping[str, Source]) ->
     return by_name
 
 
-def _needed(shape: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys that a shape must have. The width of a head goes with keys and values that no latent
-    makes, the feed-forward width with layers that have no experts."""
+def _keys(shape: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The keys that a shape must have, and may have. The width of a head goes with keys and values
+    that no latent makes, the feed-forward width with layers that have no experts."""
     expert = any(key in shape for key in (*EXPERTS, "shared_experts", "shared_expert_gate"))
     latent = any(key in shape for key in (*LATENT, "q_lora_rank"))
-    absent = {*OPTIONAL, *(() if expert else EXPERTS), *(("head_dim",) if latent else LATENT)}
+    absent = {*(() if expert else EXPERTS), *(("head_dim", *OF_HEADS) if latent else LATENT)}
     if expert and shape.get("expert_layers") == shape.get("layers"):
         absent.add("ffn")
-    return tuple(key for key in (*MODEL_COUNTS, *MODEL_FLAGS) if key not in absent)
+    known = [key for key in (*MODEL_COUNTS, *MODEL_FLAGS) if key not in absent]
+    return [k for k in known if k not in OPTIONAL], [k for k in known if k in OPTIONAL]
 
 
 def profiles(

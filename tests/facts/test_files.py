@@ -328,10 +328,11 @@ def shaped(*changes):
         ([(EXPERTS, ""), (LATENT, "")], " head_dim: expected a value, found none"),
         ([(EXPERTS, "shared_experts = 1\n")], "experts: expected a value, found none"),
         ([(EXPERTS, ""), (LATENT, "q_lora_rank = 1\n")], "kv_lora_rank: expected a value"),
+        ([("heads = 4", "qk_norm = true\nheads = 4")], "'qk_norm': .*found an unknown key"),
         ([("top_k", "topk")], "'topk': expected top_k"),
         (
-            [("v_head_dim = 3", "qkv_bias = 1\nv_head_dim = 3")],
-            "qkv_bias: expected true or false, found 1",
+            [("v_head_dim = 3", "output_bias = 1\nv_head_dim = 3")],
+            "output_bias: expected true or false, found 1",
         ),
         (
             [("v_head_dim = 3", 'assumed = ["vocabs"]\nv_head_dim = 3')],

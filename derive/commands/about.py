@@ -35,7 +35,7 @@ MODEL = "llama-3-70b"
 # What a chip and a model do not give, in the lines to try.
 SAMPLES: Mapping[sp.Symbol, object] = MappingProxyType({
     v.B: 4194304, v.N: 64, v.T: 8192, v.X: 8, v.Y: 8, v.Z: 8, v.S: 2, v.tp: 8, v.cp: 2, v.pp: 4,
-    v.dp: 8, v.B_seq: 512, v.epsilon: "0.1", v.F_E: 2048, v.n_k: 8, v.n_S: 1, v.E: 256,
+    v.dp: 8, v.B_seq: 512, v.epsilon: "0.1", v.F_E: 2048, v.n_k: 8, v.n_S: 1, v.E: 256, v.n_hit: 4,
 })  # fmt: skip
 TASK = 'task(model("llama-3-70b"), chip("h100"), cards=64, seq=8192, batch=512)'
 FUNCTIONS: Mapping[str, str] = MappingProxyType({

@@ -23,6 +23,7 @@ from itertools import permutations
 from derive.cost.block import Block, FunctionLine, Tensor, as_block
 from derive.cost.reader import axis_names, dimensions
 from derive.notation.errors import ShardingError, meant, quoted
+from derive.notation.symbols import vocabulary
 
 LONGEST = 600
 KINDS = ("weights", "activations", "optimizer", "ring", "experts")
@@ -87,7 +88,11 @@ def fold_of(text: str) -> Sides:
     """The axes of rows and those of experts that a line says are the same devices, if it does.
     Raises ShardingError for an axis given twice, and for two folds."""
     sides = [side.split("*") for match in _FOLD.finditer(text) for side in match.groups()]
+    axes = {name for name, known in vocabulary().items() if known.role in ("mesh", "axis")}
     for axis in (every := [axis for side in sides for axis in side]):
+        if axis in vocabulary().keys() - axes:
+            told = "expected a rule such as B:X or D:dp(weights), or a fold of mesh axes"
+            raise ShardingError(f"layout: {told}, found {quoted(text.strip())}")
         if axis_names(axis, "layout") != (axis,) or every.count(axis) > 1 or len(sides) > 2:
             told = f"expected one fold, of axes by name, each once, found {quoted(axis)}"
             raise ShardingError(f"layout {text.strip()}: {told}")

@@ -129,14 +129,16 @@ class Strategy:
     @property
     def mesh(self) -> tuple[sp.Symbol, ...]:
         """The mesh axes whose degrees multiply to the chips, in the order of the vocabulary."""
-        return tuple(sorted((s for s in self.chips.free_symbols if s != v.N), key=v.rank))
+        degrees = (s for s in self.chips.free_symbols if v.is_degree(s) and s != v.N)
+        return tuple(sorted(degrees, key=v.rank))
 
     @property
     def nested(self) -> tuple[str, ...]:
         """The mesh axes by name, outermost first: that is the order in which the block has them, so
         that the last one's devices are neighbours."""
         if self.block is None:
-            return tuple(axis.name for axis in self.mesh)
+            moves = (move for cost in self.declared for move in cost.moves)
+            return tuple(dict.fromkeys(axis for move in moves for axis in move.axes))
         return self.block.mesh
 
     def __repr__(self) -> str:
@@ -258,7 +260,9 @@ weight_reads = Strategy(
 
 # Rows go to experts and come back while products run that do not wait for them: those of experts
 # that have their rows, of the shared ones, or of a layer where two micro-batches take turns.
-def _dispatch(name: str, title: str, work: Block, steps: Mapping[str, sp.Expr]) -> Strategy:
+def _dispatch(
+    name: str, title: str, work: Block, steps: Mapping[str, sp.Expr], chips: sp.Expr = v.X
+) -> Strategy:
     """The passes of `work`, and the all-to-alls of experts over all chips, in a step over each of
     some axes that takes a part of the whole."""
     even = {v.U: v.T, v.b_seq: v.B / v.T, v.J: places(EXPERTS)}
@@ -272,7 +276,7 @@ def _dispatch(name: str, title: str, work: Block, steps: Mapping[str, sp.Expr]) 
             for axis, part in steps.items()
         )
         passes.append(PassCost(cost.name, cost.flops.xreplace(even), moves))
-    return Strategy(name, title, None, tuple(passes), degree(tuple(steps)))
+    return Strategy(name, title, None, tuple(passes), chips)
 
 
 shared_dispatch = _dispatch(
@@ -285,12 +289,14 @@ layer_dispatch = _dispatch(
     spread(LAYER_OF["gqa", "shared"], "b_seq:X E:X(experts)"),
     {"X": sp.S.One},
 )
-# Y chips of each of X nodes: a row crosses to a node once, whatever experts it has there.
+# Y chips in each of X nodes, all that it has: a row crosses to a node once, whatever experts it has
+# there. How many a node has is no choice, so that Y is no axis of the mesh that is looked for.
 node_limited = _dispatch(
     "node_limited",
     "experts over nodes, each row sent once to a node and spread inside it",
     spread(EXPERTS, "E:X E:Y B:X B:Y"),
     {"X": v.n_hit / v.n_k / v.Y, "Y": 1 / v.X},
+    v.X * v.n_node,
 )
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(

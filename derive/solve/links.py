@@ -109,10 +109,10 @@ def _of_chip(chip: Chip | None, strategy: Strategy, asked: Question, known: Valu
     if v.N in known and asked.main != v.N:
         size = known[v.N].value
     elif asked.main not in mesh and all(axis in known for axis in mesh):
-        size = sp.Mul(*(known[axis].value for axis in mesh))
+        size = strategy.chips.xreplace({s: quantity.value for s, quantity in known.items()})
     else:
         return "node"
-    if v.n_node not in known or size <= (node := known[v.n_node].value):
+    if v.n_node not in known or size.free_symbols or size <= (node := known[v.n_node].value):
         return "node"
     fits = (size / node).is_integer and _innermost(strategy, known) is None
     return "two-level" if fits else "egress"

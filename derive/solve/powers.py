@@ -63,8 +63,11 @@ def solved(load: sp.Expr, symbol: sp.Symbol) -> Range:
     """The range of `symbol` in which `load` is at most 1; raises NotClosedForm."""
     factors = sp.Mul.make_args(sp.denom(sp.factor_terms(load)))
     sums = [one for one in factors if one.is_Add and one.has(symbol) and one.is_positive]
-    if len(sums) == 1:  # a/b <= 1 is a - b + 1 <= 1
-        load = sp.factor_terms(load) * sums[0] - sums[0] + 1
+    if len(sums) == 1:  # a/b <= 1 is a - b + 1 <= 1, which only a larger b helps
+        across = sp.factor_terms(load) * sums[0] - sums[0] + 1
+        terms = coefficients(across, symbol)
+        if len(terms.keys() - {0}) == 1 and all(c.is_negative for p, c in terms.items() if p):
+            load = across
     terms = coefficients(load, symbol)
     constant = terms.pop(sp.S.Zero, sp.S.Zero)
     if not terms:

@@ -145,7 +145,7 @@ def test_where_nothing_moves_it_says_so(run: Any, answer: Any, name: str, form: 
     ("arguments", "told"),
     [
         (("contxt_ring", "T_r"), "did you mean context_ring"),
-        (("nosuch", "T_r"), "pipeline_bubble"),
+        (("pipeline_buble", "T_r"), "pipeline_bubble"),
         (("context_ring", "V"), "unknown symbol of context_ring 'V'"),
         (("context_ring", "B/X"), "one symbol"),
         (("context_ring", "T_r", "--best"), "--best plays no part"),

@@ -305,7 +305,7 @@ def test_more_routed_experts_need_more_of_what_hides_them() -> None:
     """By hand: two sends of n_k rows against three products of n_S experts, on a switch."""
     n_k = threshold(shared_dispatch, v.n_k, network="node").closed_form
     assert sp.simplify(n_k - v.n_S * v.F_E * v.W_node * 6 / (2 * 2 * v.C * v.x_cap)) == 0
-    fewer = threshold(node_limited, v.F_E, network="two-level", fixed=(v.X, v.Y)).bounds[0].expr
+    fewer = threshold(node_limited, v.F_E, network="two-level").bounds[0].expr
     flat = threshold(expert_parallel, v.F_E, network="two-level").bounds[0].expr
     assert sp.simplify(fewer / flat - v.n_hit / v.n_k) == 0
 
@@ -321,7 +321,7 @@ def test_deepseek_v3_sends_about_as_long_as_it_computes() -> None:
     sent = sum(m.sent_bytes.xreplace(at) for m in forward.moves if m.axis == "X") / cards
     work = experts.flops(LAYER_OF["mla", "shared"]).xreplace(V3) / 3 / (fp8 * efficiency)
     assert sp.Rational(1, 2) < work / sent < 2
-    bound = threshold(node_limited, v.F_E, network="egress", fixed=(v.X, v.Y)).bounds
+    bound = threshold(node_limited, v.F_E, network="egress").bounds
     rate = {v.C: fp8 / 2, v.W_dcn: cards, v.n_hit: hit, v.n_k: 8}
     assert max(one.expr.xreplace(rate) for one in bound) > 2 * 2048
 

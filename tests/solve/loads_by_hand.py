@@ -24,7 +24,7 @@ BYTES = {"fp32": 4, "bf16": 2, "fp8": 1, "int8": 1, "fp4": sp.Rational(1, 2)}
 SYMBOLS = (
     v.B, v.D, v.F, v.L, v.N, v.X, v.Y, v.Z, v.S, v.M_X, v.M_Y, v.M_Z,
     v.C, v.W, v.W_dcn, v.W_hbm, v.e, v.e_g, v.T, v.U, v.K, v.G, v.H, v.E, v.J, v.b_seq,
-    v.fma,
+    v.fma, v.F_E, v.n_k, v.n_S, v.n_hit, v.x_cap,
 )  # fmt: skip
 Point = dict[sp.Symbol, Any]
 
@@ -50,9 +50,9 @@ QUESTIONS: Mapping[str, Mapping[sp.Expr, str]] = {
     "context_gathered": {v.T / v.X: "given", v.X: "given", v.C: "given"},
     "ulysses": {v.W: "given", v.C: "given"},
     "expert_parallel": {v.F_E: "given", v.W: "given", v.C: "given"},
-    "shared_dispatch": {v.F_E: "given", v.n_k: "given", v.W: "given", v.X: "given"},
-    "layer_dispatch": {v.F_E: "given", v.W: "given", v.C: "given", v.X: "given"},
-    "node_limited": {v.F_E: "split", v.W: "split"},
+    "shared_dispatch": {v.F_E: "given", v.n_k: "given", v.W: "given"},
+    "layer_dispatch": {v.W: "given", v.C: "given"},
+    "node_limited": {v.F_E: "given", v.W: "given"},
     "pipeline": {v.Z: "given", v.F: "given", v.L / v.Z: "given", v.W: "given"},
     "cross_pod": {v.B / v.S: "given", v.S: "given", v.W_dcn: "given", v.C: "given"},
     "weight_reads": {v.B: "given", v.W_hbm: "given", v.C: "given"},
@@ -140,7 +140,8 @@ def random_point(seed: str) -> Point:
         v.M_X: Fraction(source.choice((1, 2))), v.M_Y: Fraction(source.choice((1, 2))),
         v.T: between(10**5, 10**6), v.U: between(10**5, 10**6), v.K: between(4, 16),
         v.G: between(4, 16), v.H: between(64, 256), v.E: between(8, 64), v.J: between(100, 900),
-        v.b_seq: Fraction(1),
+        v.b_seq: Fraction(1), v.F_E: between(2000, 9000), v.n_k: between(2, 8),
+        v.n_S: between(1, 2), v.n_hit: between(1, 2), v.x_cap: between(1, 2),
         v.e: Fraction(source.choice((1, 2, 4))), v.e_g: Fraction(source.choice((1, 2, 4))),
     }  # fmt: skip
     point[v.C] = point[v.W] * between(800, 1500)

@@ -30,7 +30,8 @@ V5P, H100, LLAMA = chip("tpu-v5p"), chip("h100"), model("llama-3-70b")
 ON = (V5P, LLAMA)
 CASE = {
     "B": 2**22, "N": 64, "X": 8, "Y": 8, "Z": 2, "S": 2, "E": 8, "J": 64, "T": 8192, "U": 8192,
-    "epsilon": "0.1", "cp": 2, "tp": 2, "pp": 2, "dp": 2, "B_seq": 64,
+    "F_E": 2048, "n_k": 8, "n_S": 1, "n_hit": 4, "epsilon": "0.1",
+    "cp": 2, "tp": 2, "pp": 2, "dp": 2, "B_seq": 64,
 }  # fmt: skip
 Ask = Callable[[Mapping[str, object]], Any]
 PER_CHIP = v.B / v.X

@@ -115,9 +115,9 @@ def parameters(assumptions: Assumptions) -> list[Term]:
         return [define(v.psi, chip_parameters(assumptions), on)]
     each, experts = (v.P - v.n_V * stage.TABLE) / (v.L * v.tp), []
     if stage.KINDS[assumptions.blocks][1]:
-        own = stage.expert_parameters(assumptions.blocks)
-        rest = (v.P - v.n_V * stage.TABLE) / v.L - own * v.etp * v.ep
-        experts = [define(v.p_L, rest / v.tp + own, on), define(v.rho_E, own / v.p_L, on)]
+        every, own, whole = stage.chip_parameters(assumptions.blocks)
+        gains = (v.P - v.n_V * stage.TABLE) / v.L - whole  # of norms, and what else is no product
+        experts = [define(v.p_L, every + gains / v.tp, on), define(v.rho_E, own / v.p_L, on)]
         each = v.p_L
     alone = sp.floor(1 / v.pp, evaluate=False)  # 1 without a pipeline, where tables meet
     # The embedding is on the first stage and the head on the last, tied or not.

@@ -10,7 +10,7 @@ for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 import sympy as sp
@@ -183,15 +183,17 @@ def on_layer(read: Kernel, which: str, fusion: Fusion, sequence: bool, blocks: s
     return on_chip(mean_layer(of_block, blocks))
 
 
-@lru_cache(maxsize=8)
-def expert_parameters(blocks: str) -> sp.Expr:
-    """The parameters of the experts of a layer on a chip, on the mean over a model's layers."""
+@lru_cache(maxsize=16)
+def chip_parameters(blocks: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    """The parameters of a layer on a chip and those of its experts among them, and of the whole
+    layer, on the mean over a model's layers."""
 
-    def of_experts(block: Block) -> sp.Expr:
+    def on_one(block: Block, *, own: bool) -> sp.Expr:
         sizes = laid_out(block).parameters
-        return sp.Add(*(size for one, size in sizes if one.name in block.of_experts))
+        return sp.Add(*(size for one, size in sizes if one.name in block.of_experts or not own))
 
-    return on_chip(mean_layer(of_experts, blocks))
+    every, own = (mean_layer(partial(on_one, own=own), blocks) for own in (False, True))
+    return on_chip(every), on_chip(own), mean_layer(parameters, blocks)
 
 
 def on_head(read: Callable[[PassCost, Block], sp.Expr]) -> sp.Expr:

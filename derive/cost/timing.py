@@ -31,7 +31,6 @@ SPANS = {
     v.W_cp: v.tp * v.cp,
     v.W_dp: v.tp * v.cp * v.dp,
     v.W_pp: v.tp * v.cp * v.dp * v.pp,
-    v.W_ep: v.etp,
 }
 """The chips that a group of each link spans; axes are laid out tensor, context, data, pipeline from
 the inside out."""
@@ -49,9 +48,8 @@ def shape(assumptions: Assumptions, fabric: str) -> tuple[Term, ...]:
         define(v.n_mb, v.B_seq / (v.dp * v.b_seq)),
         *(stages(uneven) if uneven else [define(v.L_p, v.L / v.pp)]),
         *(
-            define(symbol, link(symbol).xreplace(reached), shared)
-            for symbol in SPANS
-            if symbol != v.W_ep or stage.KINDS[assumptions.blocks][1]
+            define(symbol, link(span).xreplace(reached), shared)
+            for symbol, span in _spans(assumptions).items()
         ),
     )
 
@@ -69,23 +67,28 @@ def stages(rests_on: tuple[str, ...]) -> list[Term]:
     return [define(symbol, count, rests_on) for symbol, count in counts.items()]
 
 
-def _node_link(link: sp.Symbol) -> sp.Expr:
+def _spans(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
+    """The chips that the group of each link spans; those of an expert are neighbours."""
+    return {**SPANS, v.W_ep: v.etp} if stage.KINDS[assumptions.blocks][1] else SPANS
+
+
+def _node_link(span: sp.Expr) -> sp.Expr:
     """The network, or the node's switches where they are faster and no group straddles nodes, which
     is where the chips that it spans divide those of a node: floor(x) + floor(-x) + 1 is 1 for a
     whole x and 0 for any other."""
-    nodes = v.n_node / SPANS[link]
+    nodes = v.n_node / span
     inside = sp.floor(nodes, evaluate=False) + sp.floor(-nodes, evaluate=False) + 1
     return sp.Max(v.W_dcn, v.W_node * inside, evaluate=False)
 
 
-def _torus_link(link: sp.Symbol) -> sp.Expr:
+def _torus_link(span: sp.Expr) -> sp.Expr:
     """The network, or inside a pod of n_node chips a torus axis: each kind of group has one of its
     own, and where there are more kinds than axes they share them. A hop between stages goes one
     way, over half of an axis."""
     kinds = sp.Add(*(sp.Min(1, degree - 1, evaluate=False) for degree in (v.tp, v.cp, v.dp, v.pp)))
     share = sp.Min(1, v.M_axes / sp.Max(1, kinds, evaluate=False), evaluate=False)
-    inside = sp.Min(1, sp.floor(v.n_node / SPANS[link], evaluate=False), evaluate=False)
-    one_way = sp.Rational(1, 2) if link == v.W_pp else sp.S.One
+    inside = sp.Min(1, sp.floor(v.n_node / span, evaluate=False), evaluate=False)
+    one_way = sp.Rational(1, 2) if span == SPANS[v.W_pp] else sp.S.One
     return sp.Max(v.W_dcn, v.W_node * one_way * share * inside, evaluate=False)
 
 

@@ -10,15 +10,15 @@ import sympy as sp
 from comparison import UNFUSED, compare
 
 from derive.cli import main
-from derive.cost import experts
 from derive.cost.assumptions import assume
 from derive.cost.block import FUSED, Fusion
+from derive.cost.experts import nodes_of_a_token, places
 from derive.cost.layout import fold_of, rules_of, spread
 from derive.cost.load import compute_bound
 from derive.cost.passes import Program, program
 from derive.cost.program import Move
 from derive.cost.reader import block
-from derive.cost.stage import flops, parameters
+from derive.cost.stage import flops, group_moves, laid_out, on_chip, parameters
 from derive.cost.strategies import (
     Strategy,
     expert_parallel,
@@ -188,7 +188,9 @@ def test_a_layer_of_experts_on_a_chip(kind: str, width: str) -> None:
     """What a chip has of a layer, as the devices of a small run have it between them."""
     read = LAYER_OF[kind, width]
     at = {v.tp: 2, v.cp: 3, v.dp: 4, v.ep: 6, v.etp: 2, v.edp: 2}
-    own, rest = (size.xreplace(at) for size in experts.parameters(read))
+    sizes = {tensor.name: size for tensor, size in laid_out(read).parameters}
+    own = sp.Add(*(sizes[name] for name in sizes if name in read.of_experts)).xreplace(at)
+    rest = sp.Add(*sizes.values()).xreplace(at) - own
     assert sp.expand(own - 3 * v.D * v.E * v.F_E / (6 * 2)) == 0
     whole = parameters(read) - 3 * v.D * v.E * v.F_E
     split = [read[n] for n in read.parameters if n not in read.of_experts]
@@ -201,8 +203,8 @@ def test_the_work_of_a_chip_is_its_share_of_a_layer() -> None:
     """Products of a chip, times chips, are those of the layer; alike with a fuller expert."""
     read = LAYER_OF["gqa", "shared"]
     chips = v.tp * v.cp
-    each = sp.Add(*experts.products(read).values()) * chips
-    whole = experts.flops(read) / 3 * v.b_seq * v.T_r * v.cp
+    each = on_chip(laid_out(read).forward.flops) * chips
+    whole = (program(read).forward.flops).xreplace({v.J: places(read), v.U: v.T})
     in_tokens = whole.xreplace({v.T: v.T_r * v.cp})
     routers = v.fma * v.D * v.E * v.T_r * v.cp * v.b_seq
     assert sp.expand(each - in_tokens) == 0
@@ -214,7 +216,7 @@ def test_the_work_of_a_chip_is_its_share_of_a_layer() -> None:
 
 def test_flops_of_deepseek_v3_per_token() -> None:
     """Six FLOP for each parameter that takes part, and the scores; of a model with 37B active."""
-    total = 58 * experts.flops(LAYER_OF["mla", "shared"]) + 3 * flops(LAYER_OF["mla", "gated"])
+    total = 58 * flops(LAYER_OF["mla", "shared"]) + 3 * flops(LAYER_OF["mla", "gated"])
     scores = 61 * 3 * 2 * sp.Rational(4096, 2) * 128 * (128 + 64 + 128)
     taking_part = 36625603584 - 129280 * 7168 - 61 * (2 * 7168 + 1536 + 512) - 7168
     assert total.xreplace(V3) == 6 * taking_part + scores
@@ -222,14 +224,15 @@ def test_flops_of_deepseek_v3_per_token() -> None:
 
 @pytest.mark.parametrize("axis", ["ep", "etp", "tp"])
 def test_what_a_chip_waits_for(axis: str) -> None:
-    waited = [move.tensor for move in experts.moves(LAYER_OF["gqa", "experts"])[axis]]
+    whole = laid_out(LAYER_OF["gqa", "experts"])
+    waited = [move.tensor for move in group_moves((whole.forward, whole.backward), axis)]
     rows = ["Rows", "Scale", "Back", "dBack", "dScale", "dRows"]
     assert {"ep": waited == rows, "etp": {*rows} <= {*waited}, "tp": "X" in waited}[axis]
 
 
 def test_bytes_of_a_layer_of_experts_on_a_chip() -> None:
     """In bf16, for a token of DeepSeek-V3 on one chip: each tensor that is kept, by its width."""
-    kept = experts.saved_bytes(LAYER_OF["mla", "shared"])
+    kept = on_chip(sp.Add(*(one.bytes for one in laid_out(LAYER_OF["mla", "shared"]).saved)))
     one = {v.tp: 1, v.cp: 1, v.dp: 1, v.ep: 1, v.etp: 1, v.b_seq: 1, v.T_r: 1, v.e: 2, v.e_32: 4}
     heads = 128 * (128 + 64 + 128 + 128 + 128) + 64  # queries, keys, values, and what comes of them
     latents = 2 * (1536 + 512)
@@ -246,7 +249,7 @@ def test_bytes_of_a_layer_of_experts_on_a_chip() -> None:
 def test_nodes_of_a_token_by_counting(n_k: int, in_node: int, nodes: int) -> None:
     ways = list(combinations(range(in_node * nodes), n_k))
     count = sum(len({expert // in_node for expert in way}) for way in ways)
-    assert experts.nodes_of_a_token(n_k, in_node, nodes) == sp.Rational(count, len(ways))
+    assert nodes_of_a_token(n_k, in_node, nodes) == sp.Rational(count, len(ways))
 
 
 def test_a_row_crosses_to_a_node_once() -> None:
@@ -257,7 +260,7 @@ def test_a_row_crosses_to_a_node_once() -> None:
     inside = sum(
         e % chips != 0 for way in ways for e in way
     )  # its own place among its node's chips
-    at = {v.n_hit: experts.nodes_of_a_token(n_k, in_node, nodes), v.n_k: n_k, v.x_cap: 1, v.e: 1}
+    at = {v.n_hit: nodes_of_a_token(n_k, in_node, nodes), v.n_k: n_k, v.x_cap: 1, v.e: 1}
     at |= {v.X: nodes, v.Y: chips, v.B: nodes * chips, v.D: 1}
     for cost, name in zip(node_limited.passes(), ("Rows", "dRows"), strict=True):
         sent = {m.axis: m.sent_bytes.xreplace(at) for m in cost.moves if m.tensor == name}
@@ -313,13 +316,13 @@ def test_more_routed_experts_need_more_of_what_hides_them() -> None:
 def test_deepseek_v3_sends_about_as_long_as_it_computes() -> None:
     """Its report: across nodes, computation over communication is about 1 (H800, eight nodes, at
     most four for a token). Its experts alone do not hide their rows, whatever is limited."""
-    hit = experts.nodes_of_a_token(8, 32, 4)
+    hit = nodes_of_a_token(8, 32, 4)
     assert 3.6 < hit < 4
     cards, fp8, efficiency = 5 * 10**10, 2 * 989 * 10**12, sp.Rational(4, 10)
     forward, _ = node_limited.passes()
     at = V3 | {v.n_hit: hit, v.X: 8, v.Y: 8, v.B: 64, v.e: sp.Rational(3, 2)}  # fp8 out, bf16 back
     sent = sum(m.sent_bytes.xreplace(at) for m in forward.moves if m.axis == "X") / cards
-    work = experts.flops(LAYER_OF["mla", "shared"]).xreplace(V3) / 3 / (fp8 * efficiency)
+    work = flops(LAYER_OF["mla", "shared"]).xreplace(V3) / 3 / (fp8 * efficiency)
     assert sp.Rational(1, 2) < work / sent < 2
     bound = threshold(node_limited, v.F_E, network="egress").bounds
     rate = {v.C: fp8 / 2, v.W_dcn: cards, v.n_hit: hit, v.n_k: 8}

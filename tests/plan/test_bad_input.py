@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from derive.cli import main
-from derive.cost.assumptions import CORRECTIONS, SETS, Assumptions, step_assumptions
+from derive.cost.assumptions import SETS, STEP, Assumptions, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.plan.search import search
@@ -88,7 +88,7 @@ def test_nothing_fits_is_exit_1(capsys: pytest.CaptureFixture[str], text: str) -
 def test_corrections_may_be_added_and_left_out_together() -> None:
     mixed = step_assumptions("notebook+logits+bubble-two_level")
     assert mixed.corrections == {"logits", "bubble"}
-    assert step_assumptions("default-logits-bubble").corrections == set(CORRECTIONS) - {
+    assert step_assumptions("default-logits-bubble").corrections == set(STEP) - {
         "logits", "bubble",
     }  # fmt: skip
 
@@ -132,7 +132,7 @@ WIDE = {
     seq=draw.integers(1, 40).map(lambda k: 2**k) | draw.integers(1, 10**9),
     batch=draw.integers(1, 20).map(lambda k: 2**k) | draw.integers(1, 10**9),
     assumptions=draw.sampled_from(list(SETS.values()))
-    | draw.frozensets(draw.sampled_from(list(CORRECTIONS))).map(
+    | draw.frozensets(draw.sampled_from(list(STEP))).map(
         lambda names: Assumptions(corrections=names)
     ),
 )

@@ -13,6 +13,7 @@ from cases import LINES, SEARCHES, asked
 
 from derive.commands import plan as plan_command
 from derive.commands.parser import parser
+from derive.cost.assumptions import STEP
 from derive.notation.errors import DeriveError
 from derive.plan.search import search
 
@@ -78,9 +79,10 @@ def test_why_one_plan_beats_another():
     assert "slower" in text
 
 
-def test_default_is_the_corrected_set():
+def test_a_plan_takes_all_terms_unless_it_is_told_otherwise():
     data, text, _ = plan(BASE)
-    assert data["assumptions"]["name"] == "default" and "two_level" in data["assumptions"]
+    assert data["assumptions"]["name"] == "default"
+    assert set(STEP) <= set(data["assumptions"])
     assert data["assumptions"]["norm"].startswith("fused: ")
     assert data["plans"][0]["micro_batch"] == 1
     one, _, _ = plan(f"{BASE} --assume notebook+gradient_bytes")
@@ -259,7 +261,9 @@ def test_what_was_set_is_said_and_what_plays_no_part():
     assert plain["set"] == {} and plain["notes"] == [] and "set:" not in text
 
 
-@pytest.mark.parametrize("name", ["notebook", "default", "default-saved_tensors-gradient_window"])
+@pytest.mark.parametrize(
+    "name", ["notebook", "corrected", "corrected-saved_tensors-gradient_window"]
+)
 def test_what_plays_no_part_changes_nothing_and_what_does_changes_something(name):
     """Each constant of the model is set to another value: a note, or other plans."""
     other = {
@@ -278,7 +282,10 @@ def test_what_plays_no_part_changes_nothing_and_what_does_changes_something(name
 
 
 def test_the_inputs_are_what_the_plans_rest_on():
-    inputs = {one["symbol"]: one for one in plan(f"{BASE} --set W_dcn=25e9")[0]["inputs"]}
+    inputs = {
+        one["symbol"]: one
+        for one in plan(f"{BASE} --assume corrected --set W_dcn=25e9")[0]["inputs"]
+    }
     assert inputs["eta"]["value"] == 0.6 and inputs["eta"]["status"] == "assumed"
     assert inputs["W_dcn"] == {
         "symbol": "W_dcn", "value": 25e9, "unit": "byte/second", "of": "", "basis": "",

@@ -182,7 +182,7 @@ def test_an_axis_is_one_row():
 
 
 def test_the_wide_grid_has_every_divisor_and_power_up_to_its_most():
-    n = asked(assumptions=step_assumptions("default")).counts
+    n = asked(assumptions=step_assumptions("corrected")).counts
     for layers in range(1, 200):
         stages = NAMED["pp"].values(n._replace(layers=layers))
         assert stages == tuple(k for k in range(1, MOST_STAGES + 1) if layers % k == 0)

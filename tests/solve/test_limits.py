@@ -32,15 +32,15 @@ from derive.solve.threshold import Threshold, threshold
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
 SETS = (
     "notebook",
-    "default",
+    "corrected",
     "notebook+ring_tensor",
     "notebook+gradient_bytes",
-    "default-two_level",
+    "corrected-two_level",
 )
 ALL_BUT_ONE = sp.Rational(999, 1000)
 
 
-@pytest.mark.parametrize("text", ["notebook", "default", "default-two_level"])
+@pytest.mark.parametrize("text", ["notebook", "corrected", "corrected-two_level"])
 def test_the_tokens_that_hide_the_gradients_are_those_of_one_sequence(text: str) -> None:
     """On a chip, whatever its micro-batches are: not as many fewer as there are sequences."""
     found = threshold(gradient_sync, v.T_r, text, exact=True)

@@ -11,7 +11,7 @@ from derive.cost.step import step_model
 from derive.notation.read import expression
 
 
-@pytest.mark.parametrize("name", ["notebook", "corrected", "default"])
+@pytest.mark.parametrize("name", ["notebook", "corrected"])
 def test_every_term_is_shown_and_reads_back(name: str) -> None:
     of = step_model(name)
     terms = [

@@ -58,9 +58,9 @@ def typed(text: str) -> list[str]:
         ("--set B=1", "unknown value to set"),
         ("--top -1", "--top"),
         ("--top 1.5", "--top"),
-        ("--why 1 999", "rank from 1 to"),
+        ("--assume corrected --why 1 999", "rank from 1 to"),
         ("--why 1 0", "rank from 1 to"),
-        ("--why 1 tp=8,cp=8,pp=9", "layers do not split"),
+        ("--assume corrected --why 1 tp=8,cp=8,pp=9", "layers do not split"),
         ("--why 2 2", "found one twice"),
         ("--also " + "," * 100_000, "100000 characters, the limit is"),
         ("--also tp\x1b[31m=8", "expected AXIS=SIZE"),
@@ -145,7 +145,7 @@ def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> N
         return
     assert ranking.fit + sum(ranking.rejected.values()) == ranking.candidates
     for plan in ranking.plans(2) + ranking.too_large[:1]:
-        assert 0 < plan.mfu <= values.get("eta", Fraction(3, 5)) <= 1
+        assert 0 < plan.mfu <= values.get("eta", assumptions.constants[v.eta]) <= 1
         assert all(part >= 0 for part in (*plan.parts.values(), *plan.memory.values()))
         if not plan.lacks_bytes:
             assert plan.memory_bytes <= ranking.task.budget

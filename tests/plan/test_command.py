@@ -155,28 +155,29 @@ def test_a_rank_and_its_degrees_are_the_same_plan(rank):
 
 
 NOTEBOOK = f"{BASE} --assume notebook"
+CORRECTED = f"{BASE} --assume corrected"
 
 
 @pytest.mark.parametrize("option", ["--also", "--why 1"])
 @pytest.mark.parametrize(
     ("start", "degrees", "told"),
     [
-        (BASE, "tp=3", "tp=3 cp=1 pp=1 is rejected: the heads do not split"),
-        (BASE, "tp=16", "is rejected: the tensor group is larger than a node"),
-        (BASE, "cp=3", "is rejected: the sequence does not split"),
+        (CORRECTED, "tp=3", "tp=3 cp=1 pp=1 is rejected: the heads do not split"),
+        (CORRECTED, "tp=16", "is rejected: the tensor group is larger than a node"),
+        (CORRECTED, "cp=3", "is rejected: the sequence does not split"),
         (NOTEBOOK, "cp=4", "is rejected: too few tokens"),
-        (BASE, "pp=81", "is rejected: the layers do not split"),
-        (BASE, "tp=8,pp=10", "is rejected: the degrees do not divide the cards"),
-        (BASE, "tp=8,b_seq=3", "b_seq=3 is rejected: the batch does not split"),
-        (BASE, "tp=1", "tp=1 cp=1 pp=1 dp=64 is rejected: it needs .* of .*, .* too much"),
-        (BASE, "tp=8,dp=3", "tp=8 cp=1 pp=1 dp=3 is 24 cards, not the 64 given"),
-        (f"{BASE} --set dp=4", "tp=8", "the data degree is not the one that is held"),
-        (f"{BASE} --set tp=4", "tp=8", "was not searched, only tp=4$"),
+        (CORRECTED, "pp=81", "is rejected: the layers do not split"),
+        (CORRECTED, "tp=8,pp=10", "is rejected: the degrees do not divide the cards"),
+        (CORRECTED, "tp=8,b_seq=3", "b_seq=3 is rejected: the batch does not split"),
+        (CORRECTED, "tp=1", "tp=1 cp=1 pp=1 dp=64 is rejected: it needs .* of .*, .* too much"),
+        (CORRECTED, "tp=8,dp=3", "tp=8 cp=1 pp=1 dp=3 is 24 cards, not the 64 given"),
+        (f"{CORRECTED} --set dp=4", "tp=8", "the data degree is not the one that is held"),
+        (f"{CORRECTED} --set tp=4", "tp=8", "was not searched, only tp=4$"),
         (NOTEBOOK, "tp=8,b_seq=2", "was not searched, only b_seq=1; .* set b_seq=2"),
-        (BASE, "tp=8,q=9", "unknown degree of --[a-z]+ 'q'"),
-        (BASE, "tp=8,tp=4", "tp is given twice"),
-        (BASE, "tp=1.5", "tp: expected a whole number from 1"),
-        (BASE, "tp=0", "tp: expected a whole number from 1"),
+        (CORRECTED, "tp=8,q=9", "unknown degree of --[a-z]+ 'q'"),
+        (CORRECTED, "tp=8,tp=4", "tp is given twice"),
+        (CORRECTED, "tp=1.5", "tp: expected a whole number from 1"),
+        (CORRECTED, "tp=0", "tp: expected a whole number from 1"),
     ],
 )
 def test_a_plan_that_is_not_ranked_says_why(option, start, degrees, told):
@@ -207,7 +208,7 @@ def test_what_was_not_searched_is_found_once_it_is_held():
         (f"{BASE} --top -1", "--top"),
         (f"{BASE} --set tp=3", "heads do not split"),
         (f"{BASE} --set tp=128", "larger than a node"),
-        (f"{BASE} --set pp=7", "layers do not split"),
+        (f"{CORRECTED} --set pp=7", "layers do not split"),
         (f"{BASE} --set pp=81", "layers do not split"),
         (f"{BASE} --set dp=3", "does not divide 64 cards"),
         (f"{BASE} --set tp=8 --set cp=1 --set pp=1 --set dp=4", "makes 32, not the 64 given"),
@@ -221,9 +222,9 @@ def test_what_was_not_searched_is_found_once_it_is_held():
         (f"{BASE} --set N=4", "unknown value to set; use --cards"),
         (f"{BASE} --set B_seq=4", "unknown value to set; use --batch"),
         (BASE.replace("512", "4tokens"), "divide by the tokens of a sequence"),
-        (f"{BASE} --why 1 99", "rank from 1 to 83, found 99$"),
-        (f"{BASE} --why 1 99999999999999", "found 99999999999999$"),
-        (f"{BASE} --why 1 0", "rank from 1 to 83, found 0$"),
+        (f"{CORRECTED} --why 1 99", "rank from 1 to 83, found 99$"),
+        (f"{CORRECTED} --why 1 99999999999999", "found 99999999999999$"),
+        (f"{CORRECTED} --why 1 0", "rank from 1 to 83, found 0$"),
         (f"{BASE} --why 1 1.5", "a rank from 1, or degrees such as"),
         (f"{BASE} --why x 1", "a rank from 1, or degrees such as"),
         (f"{BASE.replace('64', '7')} --why 1 x", "a rank from 1, or degrees such as"),

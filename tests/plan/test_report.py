@@ -27,7 +27,7 @@ def printed(text: str) -> str:
 @pytest.mark.parametrize("cards", [64, 7, 8])
 def test_a_search_shows_what_the_command_prints(cards):
     task = asked(cards=cards, assumptions=CORRECTED)
-    shown = f"{MODEL} --profile notebook --cards {cards} --seq 8192 --batch 512"
+    shown = f"{MODEL} --profile notebook --cards {cards} --seq 8192 --batch 512 --assume corrected"
     assert repr(search(task)) == printed(shown)
 
 

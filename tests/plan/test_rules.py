@@ -153,14 +153,17 @@ from derive.cli import main
 from derive.facts import chip, model
 from derive.plan.search import search
 from derive.plan.task import task
-asked = task(model("llama-3-70b"), chip("h100"), cards=64, seq=8192, batch=512)
+h100 = chip("h100")
+asked = task(
+    model("llama-3-70b"), h100, cards=64, seq=8192, batch=512, assumptions="corrected"
+)
 ranking = search(asked)
 reasons = [axes.broken(asked.counts, row) for row in ranking.space.rows()]
 assert {"layers", "cards"} < set(reasons) and len(reasons) == 3 * 756
 for reason in ("layers", "cards"):
     assert ranking.rejected[reason] == reasons.count(reason)
 assert ranking.fit + ranking.rejected["memory"] == reasons.count(None)
-typed = "plan --model llama-3-70b --chip h100 --cards 64 --seq 8192 --batch 512".split()
+typed = "plan --model llama-3-70b --chip h100 --cards 64 --seq 8192 --batch 512 --assume corrected".split()
 main([*typed, "--also", "tp=8,virtual=2", "--why", "1", "tp=8,virtual=5"])
 main([*typed, "--set", "virtual=2", "--json", "--top", "1"])
 main([*typed, "--also", "pp=16,virtual=2"])

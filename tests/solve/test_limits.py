@@ -176,7 +176,7 @@ def test_it_shows_as_text_and_as_mathematics() -> None:
         assert found.latex in found._repr_latex_()
         assert of.name in repr(of) and of.gloss in repr(of)
     answer = threshold(pipeline_bubble, v.n_mb).on(pp=4, epsilon="0.05")
-    assert str(answer).startswith("n_mb >= 57") and "name: default" in str(answer)
+    assert str(answer).startswith("n_mb >= 57") and "name: corrected" in str(answer)
     assert answer._repr_latex_() is not None
 
 

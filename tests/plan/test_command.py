@@ -46,8 +46,9 @@ def test_the_data_has_the_names_that_are_promised():
     assert data["assumptions"] == {"name": "notebook"}
     for row, expected in zip(data["plans"], SEARCHES["70b-64-8k"]["plans"], strict=True):
         assert set(row) == {
-            "tp", "cp", "pp", "dp", "ep", "virtual", "micro_batch", "mfu", "step_seconds",
-            "memory_bytes", "recomputed_layers", "layers_per_stage", "parts", "memory",
+            "tp", "cp", "pp", "dp", "ep", "virtual", "zero", "replicas", "micro_batch", "mfu",
+            "step_seconds", "memory_bytes", "recomputed_layers", "layers_per_stage", "parts",
+            "memory",
         }  # fmt: skip
         assert list(row["parts"]) == [
             "compute", "recompute", "imbalance", "tp", "cp", "pp", "bubble", "dp", "ep",
@@ -133,16 +134,16 @@ def test_nothing_fits_in_the_notebook_s_style(cards):
 
 
 def test_plans_are_named_as_they_are_shown_or_with_commas():
-    shown, _, _ = plan(f"{BASE} --top 3 --also tp=8,cp=2,dp=4 --also tp=8,cp=2,b_seq=2")
+    shown, _, _ = plan(f"{CORRECTED} --top 3 --also tp=8,cp=2,dp=4 --also tp=8,cp=2,b_seq=2")
     first, second = shown["also"]
     assert first["micro_batch"] == 1 and second["micro_batch"] == 2
-    options = typed(f"plan {BASE} --why A B")
+    options = typed(f"plan {CORRECTED} --why A B")
     options.why = ["tp=8 cp=2 pp=1 dp=4", "tp=8, cp=2, b_seq=2"]
     why = plan_command.run(options)[0]["why"]
     assert why["first"] == "tp=8 cp=2 pp=1 dp=4"
     assert why["second"] == "tp=8 cp=2 pp=1 dp=4 b_seq=2"
     ranks = f"{first['rank']} {second['rank']}"
-    assert plan(f"{BASE} --why {ranks}")[0]["why"] == why
+    assert plan(f"{CORRECTED} --why {ranks}")[0]["why"] == why
 
 
 @pytest.mark.parametrize("rank", [1, 2, 24])

@@ -100,7 +100,11 @@ def test_a_name_that_a_plan_lacks_is_answered_with_the_nearest() -> None:
     ("figure", "first"),
     [
         ("plan.1.mfu", "mfu = model_flops/(step*N*C) = 0.5365  (derived)"),
-        ("plan.2.memory", "memory = n_fly*(a_1*(L_p - L_r) + L_r*a_0) + M_states = 53.7 GB"),
+        (
+            "plan.2.memory",
+            "memory = e*psi + e_g*psi + 3*e_32*psi/(cp*dp)"
+            " + n_fly*(a_1*(L_p - L_r) + L_r*a_0) = 53.7 GB",
+        ),
         ("plan.1.tp", "tp = n_mb*t_tp = 4.581 seconds"),
         ("plan.24.W_dcn", "W_dcn = 50 GB/s  (h100-sxm, "),
         ("plan.1.seconds", "step = "),

@@ -14,7 +14,7 @@ from cases import asked, passing, space
 
 from derive.cost.assumptions import step_assumptions
 from derive.notation import symbols as v
-from derive.plan.axes import AXES, MOST_RANKS, MOST_STAGES, NAMED, broken, degrees, worded
+from derive.plan.axes import AXES, MOST_RANKS, MOST_STAGES, NAMED, PLACE, broken, degrees, worded
 from derive.plan.search import search
 
 ZIGZAG = step_assumptions("notebook+zigzag")
@@ -97,7 +97,8 @@ def test_rows_are_those_of_the_definition():
             one_by_one = Counter(broken(task.counts, row) for row in grid.rows())
             ranking = search(task, grid)
             fitting = zip(*(ranking[axis.symbol].tolist() for axis in AXES), strict=True)
-            assert {(x[0], x[1], x[2], x[3], x[6]) for x in fitting} <= set(wanted)
+            places = [PLACE[name] for name in ("tp", "cp", "pp", "dp", "micro_batch")]
+            assert {tuple(x[k] for k in places) for x in fitting} <= set(wanted)
             assert (
                 ranking.fit + ranking.rejected.get("memory", 0) == len(wanted) == one_by_one[None]
             )
@@ -147,6 +148,7 @@ import derive.plan.axes as axes
 rows = {axis.name: axis for axis in axes.AXES}
 rows["pp"] = replace(rows["pp"], divides=("cards", "layers"))
 free = {"values": lambda n: (1, 2, 5), "rule": lambda n, degree: None, "divides": ("layers",)}
+free |= {"joint": ()}
 rows["virtual"] = replace(rows["virtual"], **free)
 axes.AXES = tuple(rows.values())
 from derive.cli import main
@@ -163,7 +165,8 @@ assert {"layers", "cards"} < set(reasons) and len(reasons) == 3 * 756
 for reason in ("layers", "cards"):
     assert ranking.rejected[reason] == reasons.count(reason)
 assert ranking.fit + ranking.rejected["memory"] == reasons.count(None)
-typed = "plan --model llama-3-70b --chip h100 --cards 64 --seq 8192 --batch 512 --assume corrected".split()
+typed = "plan --model llama-3-70b --chip h100 --cards 64 --seq 8192 --batch 512".split()
+typed += ["--assume", "corrected"]
 main([*typed, "--also", "tp=8,virtual=2", "--why", "1", "tp=8,virtual=5"])
 main([*typed, "--set", "virtual=2", "--json", "--top", "1"])
 main([*typed, "--also", "pp=16,virtual=2"])

@@ -49,15 +49,15 @@ def test_products_with_parameters_at_their_padded_shapes(seed: int) -> None:
     weights = [(made / tokens * summed, tokens) for made, summed in forward]
     read = {"forward": forward, "backward": inputs + weights}
     for which, products in read.items():
-        flops = stage.on_layer(kernels.padded_flops, which, FUSED, True)
+        flops = stage.on_layer(kernels.padded_flops, which, FUSED, True, "dense")
         assert at(flops, n) == sum(padded(n, *one) for one in products)
         # Without a result that is too small, the FLOP of the parameters, twice in the way back.
         plain = {"forward": 2, "backward": 4}[which]
         each = width * (2 * heads + 2 * keys + n["n_F"] * wide)
         assert at(flops, n | {"s_0": 0}) == plain * tokens * each
-    late = stage.on_layer(kernels.gradient_flops, "backward", FUSED, True)
+    late = stage.on_layer(kernels.gradient_flops, "backward", FUSED, True, "dense")
     assert at(late, n) == sum(padded(n, *one) for one in weights)
-    assert stage.on_layer(kernels.gradient_flops, "forward", FUSED, True) == 0
+    assert stage.on_layer(kernels.gradient_flops, "forward", FUSED, True, "dense") == 0
     vocabulary = Q(n["V"], n["tp"])
     head = [(tokens * vocabulary, width), (tokens * width, vocabulary)]
     head.append((width * vocabulary, tokens))
@@ -71,7 +71,7 @@ def test_attention_in_a_kernel_and_one_by_one(seed: int) -> None:
     group, keys = Q(n["b_seq"] * n["K"], n["tp"]), n["T_r"] * n["cp"]
     pairs = group * n["G"] * n["T_r"] * keys
     for which, count in (("forward", 2), ("backward", 5)):
-        flops = stage.on_layer(kernels.fused_flops, which, FUSED, True)
+        flops = stage.on_layer(kernels.fused_flops, which, FUSED, True, "dense")
         assert at(flops, n) == count * 2 * pairs * n["H"] / 2
     rows = group * n["G"] * n["T_r"] * n["H"]  # elements of the queries, or of what is made
     kept = group * keys * n["H"]  # of the keys, or of the values
@@ -79,7 +79,7 @@ def test_attention_in_a_kernel_and_one_by_one(seed: int) -> None:
     back = (kept, Q(n["G"] * n["T_r"]))
     products = {"forward": [scores, made], "backward": [scores, scores, made, back, back]}
     for which, each in products.items():
-        flops = stage.on_layer(kernels.unfused_flops, which, FUSED, True)
+        flops = stage.on_layer(kernels.unfused_flops, which, FUSED, True, "dense")
         assert at(flops, n) == sum(padded(n, *one) for one in each)
 
 
@@ -97,7 +97,7 @@ def test_bytes_of_each_operand_and_each_result(seed: int, sequence: bool) -> Non
     backward = 2 * 3 * whole + 2 * 3 * whole + (3 + 2 * gated) * wide
     softmax = {"forward": 2 * scores, "backward": 2 * scores + 3 * scores}
     for which, bytes_ in (("forward", forward), ("backward", backward)):
-        fused = stage.on_layer(kernels.element_bytes, which, FUSED, sequence)
+        fused = stage.on_layer(kernels.element_bytes, which, FUSED, sequence, "dense")
         assert at(fused, n) == n["e"] * bytes_
-        unfused = stage.on_layer(kernels.unfused_bytes, which, FUSED, sequence)
+        unfused = stage.on_layer(kernels.unfused_bytes, which, FUSED, sequence, "dense")
         assert at(unfused, n) == n["e"] * (bytes_ + softmax[which])

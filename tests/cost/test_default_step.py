@@ -245,3 +245,24 @@ def test_replicas_share_what_the_data_group_moves(replicas: int) -> None:
         between = 2 * Q(replicas - 1, replicas) * n["e_g"] * at["psi"] / group / at["W_dp"]
         assert at["t_gather"] == n["e"] * share
         assert at["t_scatter"] == n["e_g"] * share + between
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_head_the_attention_and_the_links_at_their_own_shares(seed: int) -> None:
+    n, _ = drawn(seed)
+    model, at = step_model(DEFAULT), dict(n)
+    for term in model.definitions:
+        known = {v.find(k): sp.Rational(q.numerator, q.denominator) for k, q in at.items()}
+        found = sp.Rational(term.expr.xreplace(known).doit())
+        at[term.name] = Q(int(found.p), int(found.q))
+    tokens, small, table = at["T_r"] * n["b_seq"], n["s_0"], n["V"] / n["tp"]
+    wide, rows = n["D"] * table, tokens * n["D"]
+    head = (tokens * table + small) * n["D"] + (rows + small) * table + (wide + small) * tokens
+    loss = n["s_V"] * tokens * table / (n["W_hbm"] * n["eta_hbm"])
+    assert at["t_V"] == 2 * head / (n["C_A"] * n["eta"]) + loss
+    pairs = tokens * n["T"] * n["K"] * n["G"] * n["H"] / n["tp"]
+    assert at["t_A"] == 2 * pairs / (n["C_A"] * n["eta_A"])
+    assert at["t_dA"] == 5 * pairs / (n["C_A"] * n["eta_A"])
+    inside = n["n_node"] % n["tp"] == 0
+    node, network = n["W_node"] * n["eta_node"], n["W_dcn"] * n["eta_dcn"]
+    assert at["W_tp"] == max(network, node if inside else 0)

@@ -119,7 +119,7 @@ chapter.claim("f-layer-12h2c", twelve)
 array = v.e * v.T_r * v.b_seq * v.D
 LAYER = stage.layer()
 # An all-reduce is a reduce-scatter and an all-gather in the layer's program.
-all_reduces = sp.Rational(len(stage.tensor_moves((LAYER.forward, LAYER.backward))), 2)
+all_reduces = sp.Rational(len(stage.group_moves((LAYER.forward, LAYER.backward), "tp")), 2)
 VOLUME = sp.factor(communication * v.W_tp / (all_reduces * array))
 chapter.formula("all-reduce-volume", VOLUME)
 volume = [VOLUME.xreplace({v.tp: sp.Integer(t)}) for t in (2, 4, 8)]

@@ -93,7 +93,7 @@ def test_the_gradients_under_the_default_assumptions(answer: Any) -> None:
     assert found["value"] == pytest.approx(seconds * 989.4e12 * 0.6 * 8 / (4 * layers), rel=1e-9)
 
 
-@pytest.mark.parametrize("text", ["notebook", "default", "default-two_level"])
+@pytest.mark.parametrize("text", ["notebook", "corrected", "corrected-two_level"])
 @pytest.mark.parametrize("form", ["--exact", "--large-n"])
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_command_tells_what_the_threshold_is(

@@ -14,10 +14,13 @@ import sympy as sp
 from derive.cost.assumptions import (
     BYTES,
     CHOICES,
-    CORRECTIONS,
+    CORRECTED,
     DEFAULT,
     NOTEBOOK,
+    PHRASES,
     SETS,
+    STEP,
+    TERMS,
     Assumptions,
     as_assumptions,
     assume,
@@ -27,7 +30,7 @@ from derive.cost.block import Fusion
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnknownName
 
-ORDER = list(CORRECTIONS)
+ORDER = list(STEP)
 
 
 def test_a_number_has_the_bits_that_its_name_says() -> None:
@@ -79,7 +82,8 @@ def test_what_the_notebook_states() -> None:
     """Its shares are given in percent; 34 bytes of activations are kept for an element, and a rank
     of the ring has 4096 tokens or more."""
     percent = {v.eta: 60, v.mu: 90, v.x_pp: 50, v.x_dp: 20}
-    for under in SETS.values():
+    assert DEFAULT.constants[v.eta] != CORRECTED.constants[v.eta]
+    for under in (NOTEBOOK, CORRECTED):
         assert {s: 100 * under.constants[s] for s in percent} == percent
         assert under.constants[v.A_kept] == 34
         assert under.constants[v.e_32] == 32 // 8
@@ -102,12 +106,28 @@ def test_a_set_is_called_by_the_shorter_of_its_names(seed: int) -> None:
     under = Assumptions(corrections=frozenset(draw.sample(ORDER, count)))
     assert step_assumptions(under.name) == as_assumptions(under.name) == under
     out = [name for name in ORDER if name not in under]
-    assert under.name.count("+") + under.name.count("-") == min(count, len(out))
+    nearest = min(len(under.corrections ^ one.corrections) for one in SETS.values())
+    assert under.name.count("+") + under.name.count("-") == nearest
+    assert re.split("[+-]", under.name)[0] in SETS
     assert list(under.described()) == list(under.on(*ORDER)) == [n for n in ORDER if n in under]
     first = f"notebook{''.join(f'+{name}' for name in under.on(*ORDER))}"
     second = f"default{''.join(f'-{name}' for name in out)}"
     assert step_assumptions(first) == step_assumptions(second) == under
     assert assume(DEFAULT, corrections=under.name) == assume(corrections=under.corrections) == under
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_closed_has_no_terms_and_all_else(seed: int) -> None:
+    draw = random.Random(seed)
+    under = assume(
+        overlap=draw.choice(CHOICES["overlap"]),
+        corrections=draw.sample(ORDER, draw.randrange(len(ORDER) + 1)),
+    )
+    closed = under.closed
+    assert closed.corrections == {name for name in under.corrections if name not in TERMS}
+    assert assume(closed, corrections=under.corrections) == under
+    assert closed.closed == closed and hash(closed) == hash(closed.closed)
+    assert DEFAULT.closed == CORRECTED and step_assumptions("corrected") == CORRECTED
 
 
 def test_corrections_are_added_and_left_out_in_one_name() -> None:
@@ -136,7 +156,7 @@ def test_a_name_that_is_none_is_refused(text: str, error: type[DeriveError], tol
     ("changes", "told"),
     [
         ({"overlp": "serial"}, "unknown assumption .*did you mean overlap"),
-        ({"qqq": 1}, f"known: {', '.join(sorted([*CHOICES, 'corrections']))}"),
+        ({"qqq": 1}, f"known: {', '.join(sorted([*PHRASES, 'corrections']))}"),
         ({"overlap": "seril"}, "overlap: expected one of concurrent, serial, .*mean serial"),
         ({"wrap": 1}, "wrap: expected one of True, False, found 1$"),
         ({"corrections": [["a"]]}, "corrections: expected their names, found"),

@@ -50,7 +50,7 @@ def same(one: sp.Expr, other: sp.Expr) -> None:
 
 
 # One link for each group, so that its bytes over a bandwidth are the time.
-MODEL = step_model("default-two_level")
+MODEL = step_model("corrected-two_level")
 
 
 def moved(moves: tuple[Move, ...], axes: tuple[str, ...], critical: bool) -> sp.Expr:
@@ -239,7 +239,9 @@ def test_the_closed_forms_by_hand() -> None:
 @pytest.mark.parametrize("fabric", ["switch", "torus"])
 def test_large_n_is_the_limit_of_the_exact_form(fabric: str) -> None:
     """Each share (n-1)/n tends to 1, in every term of a group, however the term is spelt."""
-    exact, large = (step_model("default-two_level", exact=x, fabric=fabric) for x in (True, False))
+    exact, large = (
+        step_model("corrected-two_level", exact=x, fabric=fabric) for x in (True, False)
+    )
     for name, degree in (("t_tp", v.tp), ("t_scatter", v.cp), ("t_gather", v.dp)):
         one, other = named(exact, name), named(large, name)
         assert sp.limit(sp.cancel(one / other), degree, sp.oo) == 1

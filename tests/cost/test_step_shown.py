@@ -11,10 +11,15 @@ from derive.cost.step import step_model
 from derive.notation.read import expression
 
 
-@pytest.mark.parametrize("name", ["notebook", "default"])
+@pytest.mark.parametrize("name", ["notebook", "corrected"])
 def test_every_term_is_shown_and_reads_back(name: str) -> None:
     of = step_model(name)
-    terms = [*of.definitions, *of.parts, *of.memory, of.model_flops]
+    terms = [
+        *of.definitions,
+        *of.parts,
+        *(one for kinds in of.memory.values() for one in kinds),
+        of.model_flops,
+    ]
     lines = [line for line in repr(of).splitlines() if line.startswith("  ")]
     assert len(lines) == len(terms)
     for line, term in zip(lines, terms, strict=True):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from derive.cli import main
-from derive.cost.assumptions import CORRECTIONS, SETS, Assumptions, step_assumptions
+from derive.cost.assumptions import SETS, STEP, Assumptions, step_assumptions
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.plan.search import search
@@ -58,9 +58,9 @@ def typed(text: str) -> list[str]:
         ("--set B=1", "unknown value to set"),
         ("--top -1", "--top"),
         ("--top 1.5", "--top"),
-        ("--why 1 999", "rank from 1 to"),
+        ("--assume corrected --why 1 999", "rank from 1 to"),
         ("--why 1 0", "rank from 1 to"),
-        ("--why 1 tp=8,cp=8,pp=9", "layers do not split"),
+        ("--assume corrected --why 1 tp=8,cp=8,pp=9", "layers do not split"),
         ("--why 2 2", "found one twice"),
         ("--also " + "," * 100_000, "100000 characters, the limit is"),
         ("--also tp\x1b[31m=8", "expected AXIS=SIZE"),
@@ -88,7 +88,7 @@ def test_nothing_fits_is_exit_1(capsys: pytest.CaptureFixture[str], text: str) -
 def test_corrections_may_be_added_and_left_out_together() -> None:
     mixed = step_assumptions("notebook+logits+bubble-two_level")
     assert mixed.corrections == {"logits", "bubble"}
-    assert step_assumptions("default-logits-bubble").corrections == set(CORRECTIONS) - {
+    assert step_assumptions("default-logits-bubble").corrections == set(STEP) - {
         "logits", "bubble",
     }  # fmt: skip
 
@@ -132,7 +132,7 @@ WIDE = {
     seq=draw.integers(1, 40).map(lambda k: 2**k) | draw.integers(1, 10**9),
     batch=draw.integers(1, 20).map(lambda k: 2**k) | draw.integers(1, 10**9),
     assumptions=draw.sampled_from(list(SETS.values()))
-    | draw.frozensets(draw.sampled_from(list(CORRECTIONS))).map(
+    | draw.frozensets(draw.sampled_from(list(STEP))).map(
         lambda names: Assumptions(corrections=names)
     ),
 )
@@ -145,7 +145,7 @@ def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> N
         return
     assert ranking.fit + sum(ranking.rejected.values()) == ranking.candidates
     for plan in ranking.plans(2) + ranking.too_large[:1]:
-        assert 0 < plan.mfu <= values.get("eta", Fraction(3, 5)) <= 1
+        assert 0 < plan.mfu <= values.get("eta", assumptions.constants[v.eta]) <= 1
         assert all(part >= 0 for part in (*plan.parts.values(), *plan.memory.values()))
         if not plan.lacks_bytes:
             assert plan.memory_bytes <= ranking.task.budget

@@ -13,6 +13,7 @@ from cases import LINES, SEARCHES, asked
 
 from derive.commands import plan as plan_command
 from derive.commands.parser import parser
+from derive.cost.assumptions import STEP
 from derive.notation.errors import DeriveError
 from derive.plan.search import search
 
@@ -45,8 +46,9 @@ def test_the_data_has_the_names_that_are_promised():
     assert data["assumptions"] == {"name": "notebook"}
     for row, expected in zip(data["plans"], SEARCHES["70b-64-8k"]["plans"], strict=True):
         assert set(row) == {
-            "tp", "cp", "pp", "dp", "ep", "virtual", "micro_batch", "mfu", "step_seconds",
-            "memory_bytes", "recomputed_layers", "layers_per_stage", "parts", "memory",
+            "tp", "cp", "pp", "dp", "ep", "virtual", "zero", "replicas", "micro_batch", "mfu",
+            "step_seconds", "memory_bytes", "recomputed_layers", "layers_per_stage", "parts",
+            "memory",
         }  # fmt: skip
         assert list(row["parts"]) == [
             "compute", "recompute", "imbalance", "tp", "cp", "pp", "bubble", "dp", "ep",
@@ -78,9 +80,10 @@ def test_why_one_plan_beats_another():
     assert "slower" in text
 
 
-def test_default_is_the_corrected_set():
+def test_a_plan_takes_all_terms_unless_it_is_told_otherwise():
     data, text, _ = plan(BASE)
-    assert data["assumptions"]["name"] == "default" and "two_level" in data["assumptions"]
+    assert data["assumptions"]["name"] == "default"
+    assert set(STEP) <= set(data["assumptions"])
     assert data["assumptions"]["norm"].startswith("fused: ")
     assert data["plans"][0]["micro_batch"] == 1
     one, _, _ = plan(f"{BASE} --assume notebook+gradient_bytes")
@@ -131,16 +134,16 @@ def test_nothing_fits_in_the_notebook_s_style(cards):
 
 
 def test_plans_are_named_as_they_are_shown_or_with_commas():
-    shown, _, _ = plan(f"{BASE} --top 3 --also tp=8,cp=2,dp=4 --also tp=8,cp=2,b_seq=2")
+    shown, _, _ = plan(f"{CORRECTED} --top 3 --also tp=8,cp=2,dp=4 --also tp=8,cp=2,b_seq=2")
     first, second = shown["also"]
     assert first["micro_batch"] == 1 and second["micro_batch"] == 2
-    options = typed(f"plan {BASE} --why A B")
+    options = typed(f"plan {CORRECTED} --why A B")
     options.why = ["tp=8 cp=2 pp=1 dp=4", "tp=8, cp=2, b_seq=2"]
     why = plan_command.run(options)[0]["why"]
     assert why["first"] == "tp=8 cp=2 pp=1 dp=4"
     assert why["second"] == "tp=8 cp=2 pp=1 dp=4 b_seq=2"
     ranks = f"{first['rank']} {second['rank']}"
-    assert plan(f"{BASE} --why {ranks}")[0]["why"] == why
+    assert plan(f"{CORRECTED} --why {ranks}")[0]["why"] == why
 
 
 @pytest.mark.parametrize("rank", [1, 2, 24])
@@ -153,28 +156,29 @@ def test_a_rank_and_its_degrees_are_the_same_plan(rank):
 
 
 NOTEBOOK = f"{BASE} --assume notebook"
+CORRECTED = f"{BASE} --assume corrected"
 
 
 @pytest.mark.parametrize("option", ["--also", "--why 1"])
 @pytest.mark.parametrize(
     ("start", "degrees", "told"),
     [
-        (BASE, "tp=3", "tp=3 cp=1 pp=1 is rejected: the heads do not split"),
-        (BASE, "tp=16", "is rejected: the tensor group is larger than a node"),
-        (BASE, "cp=3", "is rejected: the sequence does not split"),
+        (CORRECTED, "tp=3", "tp=3 cp=1 pp=1 is rejected: the heads do not split"),
+        (CORRECTED, "tp=16", "is rejected: the tensor group is larger than a node"),
+        (CORRECTED, "cp=3", "is rejected: the sequence does not split"),
         (NOTEBOOK, "cp=4", "is rejected: too few tokens"),
-        (BASE, "pp=81", "is rejected: the layers do not split"),
-        (BASE, "tp=8,pp=10", "is rejected: the degrees do not divide the cards"),
-        (BASE, "tp=8,b_seq=3", "b_seq=3 is rejected: the batch does not split"),
-        (BASE, "tp=1", "tp=1 cp=1 pp=1 dp=64 is rejected: it needs .* of .*, .* too much"),
-        (BASE, "tp=8,dp=3", "tp=8 cp=1 pp=1 dp=3 is 24 cards, not the 64 given"),
-        (f"{BASE} --set dp=4", "tp=8", "the data degree is not the one that is held"),
-        (f"{BASE} --set tp=4", "tp=8", "was not searched, only tp=4$"),
+        (CORRECTED, "pp=81", "is rejected: the layers do not split"),
+        (CORRECTED, "tp=8,pp=10", "is rejected: the degrees do not divide the cards"),
+        (CORRECTED, "tp=8,b_seq=3", "b_seq=3 is rejected: the batch does not split"),
+        (CORRECTED, "tp=1", "tp=1 cp=1 pp=1 dp=64 is rejected: it needs .* of .*, .* too much"),
+        (CORRECTED, "tp=8,dp=3", "tp=8 cp=1 pp=1 dp=3 is 24 cards, not the 64 given"),
+        (f"{CORRECTED} --set dp=4", "tp=8", "the data degree is not the one that is held"),
+        (f"{CORRECTED} --set tp=4", "tp=8", "was not searched, only tp=4$"),
         (NOTEBOOK, "tp=8,b_seq=2", "was not searched, only b_seq=1; .* set b_seq=2"),
-        (BASE, "tp=8,q=9", "unknown degree of --[a-z]+ 'q'"),
-        (BASE, "tp=8,tp=4", "tp is given twice"),
-        (BASE, "tp=1.5", "tp: expected a whole number from 1"),
-        (BASE, "tp=0", "tp: expected a whole number from 1"),
+        (CORRECTED, "tp=8,q=9", "unknown degree of --[a-z]+ 'q'"),
+        (CORRECTED, "tp=8,tp=4", "tp is given twice"),
+        (CORRECTED, "tp=1.5", "tp: expected a whole number from 1"),
+        (CORRECTED, "tp=0", "tp: expected a whole number from 1"),
     ],
 )
 def test_a_plan_that_is_not_ranked_says_why(option, start, degrees, told):
@@ -205,7 +209,7 @@ def test_what_was_not_searched_is_found_once_it_is_held():
         (f"{BASE} --top -1", "--top"),
         (f"{BASE} --set tp=3", "heads do not split"),
         (f"{BASE} --set tp=128", "larger than a node"),
-        (f"{BASE} --set pp=7", "layers do not split"),
+        (f"{CORRECTED} --set pp=7", "layers do not split"),
         (f"{BASE} --set pp=81", "layers do not split"),
         (f"{BASE} --set dp=3", "does not divide 64 cards"),
         (f"{BASE} --set tp=8 --set cp=1 --set pp=1 --set dp=4", "makes 32, not the 64 given"),
@@ -219,9 +223,9 @@ def test_what_was_not_searched_is_found_once_it_is_held():
         (f"{BASE} --set N=4", "unknown value to set; use --cards"),
         (f"{BASE} --set B_seq=4", "unknown value to set; use --batch"),
         (BASE.replace("512", "4tokens"), "divide by the tokens of a sequence"),
-        (f"{BASE} --why 1 99", "rank from 1 to 83, found 99$"),
-        (f"{BASE} --why 1 99999999999999", "found 99999999999999$"),
-        (f"{BASE} --why 1 0", "rank from 1 to 83, found 0$"),
+        (f"{CORRECTED} --why 1 99", "rank from 1 to 83, found 99$"),
+        (f"{CORRECTED} --why 1 99999999999999", "found 99999999999999$"),
+        (f"{CORRECTED} --why 1 0", "rank from 1 to 83, found 0$"),
         (f"{BASE} --why 1 1.5", "a rank from 1, or degrees such as"),
         (f"{BASE} --why x 1", "a rank from 1, or degrees such as"),
         (f"{BASE.replace('64', '7')} --why 1 x", "a rank from 1, or degrees such as"),
@@ -259,7 +263,9 @@ def test_what_was_set_is_said_and_what_plays_no_part():
     assert plain["set"] == {} and plain["notes"] == [] and "set:" not in text
 
 
-@pytest.mark.parametrize("name", ["notebook", "default", "default-saved_tensors-gradient_window"])
+@pytest.mark.parametrize(
+    "name", ["notebook", "corrected", "corrected-saved_tensors-gradient_window"]
+)
 def test_what_plays_no_part_changes_nothing_and_what_does_changes_something(name):
     """Each constant of the model is set to another value: a note, or other plans."""
     other = {
@@ -278,7 +284,10 @@ def test_what_plays_no_part_changes_nothing_and_what_does_changes_something(name
 
 
 def test_the_inputs_are_what_the_plans_rest_on():
-    inputs = {one["symbol"]: one for one in plan(f"{BASE} --set W_dcn=25e9")[0]["inputs"]}
+    inputs = {
+        one["symbol"]: one
+        for one in plan(f"{BASE} --assume corrected --set W_dcn=25e9")[0]["inputs"]
+    }
     assert inputs["eta"]["value"] == 0.6 and inputs["eta"]["status"] == "assumed"
     assert inputs["W_dcn"] == {
         "symbol": "W_dcn", "value": 25e9, "unit": "byte/second", "of": "", "basis": "",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cases import asked, passing, row, space
 
-from derive.cost.assumptions import DEFAULT, NOTEBOOK
+from derive.cost.assumptions import CORRECTED, NOTEBOOK
 from derive.notation import symbols as v
 from derive.plan.axes import AXES, Counts, Degrees, Space, broken
 from derive.plan.nearest import CLOSEST, QUANTITIES, Change, Near, changed, changes, nearest
@@ -46,7 +46,7 @@ def drawn(seed: int) -> Task:
         draw.choice((1, 7, 8, 13, 48, 63, 100, 210, 256, 720, 720)),
         draw.choice((100, 840, 900, 960)),
         draw.choice((1, 2, 5, 11, 48, 100, 512, 5040, 5040)),
-        draw.choice((DEFAULT, NOTEBOOK)),
+        draw.choice((CORRECTED, NOTEBOOK)),
         n_node=draw.choice((2, 8)),
         T_min=draw.choice((1, 200, 300)),
         **held,
@@ -98,7 +98,7 @@ def searched_again(task: Task, one: Near) -> None:
 @pytest.mark.parametrize("seed", range(48))
 def test_the_nearest_pass_when_searched_again_and_none_is_nearer(seed: int) -> None:
     draw = random.Random(seed)
-    assumptions = draw.choice((DEFAULT, NOTEBOOK))
+    assumptions = draw.choice((CORRECTED, NOTEBOOK))
     prime = draw.choice((7, 11, 13, 31, 127, 8191, 2**31 - 1))
     task = asked(
         draw.choice(("llama-3-8b", "llama-3-70b", "llama-3-405b")),
@@ -150,7 +150,7 @@ def test_the_value_of_a_change_is_the_nearer_by_ratio_and_of_equal_ones_the_smal
 
 
 def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:
-    task = asked(cards=7, assumptions=DEFAULT)
+    task = asked(cards=7, assumptions=CORRECTED)
     fits, first, *others = nearest(task, task.space)
     assert first.row == row(1, 1, 1) and first.rule == "batch" and first.plan.dp == 7
     assert first.changes[0] == Change("batch", 512, (511, 518))
@@ -160,7 +160,7 @@ def test_seven_cards_lack_a_batch_that_seven_ranks_divide() -> None:
 
 
 def test_values_are_never_beyond_what_a_task_may_have() -> None:
-    task = asked(cards=LARGEST - 1, batch=LARGEST - 2, assumptions=DEFAULT)
+    task = asked(cards=LARGEST - 1, batch=LARGEST - 2, assumptions=CORRECTED)
     for one in nearest(task, task.space):
         for change in one.changes:
             assert all(1 <= value <= LARGEST for value in change.values)
@@ -168,15 +168,15 @@ def test_values_are_never_beyond_what_a_task_may_have() -> None:
 
 
 def test_a_changed_task_is_the_one_that_would_have_been_typed() -> None:
-    task = asked("llama-3-8b", 7, 8192, 512, DEFAULT)
-    assert changed(task, "batch", 511) == asked("llama-3-8b", 7, 8192, 511, DEFAULT)
-    assert changed(task, "seq", 4096) == asked("llama-3-8b", 7, 4096, 512, DEFAULT)
-    assert changed(task, "cards", 8) == asked("llama-3-8b", 8, 8192, 512, DEFAULT)
+    task = asked("llama-3-8b", 7, 8192, 512, CORRECTED)
+    assert changed(task, "batch", 511) == asked("llama-3-8b", 7, 8192, 511, CORRECTED)
+    assert changed(task, "seq", 4096) == asked("llama-3-8b", 7, 4096, 512, CORRECTED)
+    assert changed(task, "cards", 8) == asked("llama-3-8b", 8, 8192, 512, CORRECTED)
 
 
 @pytest.mark.parametrize("degrees", [(3, 1, 1), (16, 1, 1), (1, 1, 7)])
 def test_what_no_quantity_mends_is_not_near(degrees: tuple[int, int, int]) -> None:
-    task = asked(cards=21, assumptions=DEFAULT)
+    task = asked(cards=21, assumptions=CORRECTED)
     assert broken(task.counts, row(*degrees)) in ("heads", "tensor_beyond_node", "layers")
     assert changes(task.counts, row(*degrees)) == ()
     assert nearest(task, space(*((x,) for x in degrees))) == ()

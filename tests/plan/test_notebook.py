@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cases import LINES, PARTS, SEARCHES, asked, of_notebook
 
-from derive.cost.assumptions import DEFAULT, NOTEBOOK
+from derive.cost.assumptions import CORRECTED, NOTEBOOK
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.quantity import number
@@ -124,7 +124,7 @@ def test_a_length_has_at_most_three_digits_after_the_point(seq, shown):
 
 
 def test_plans_that_differ_in_the_micro_batch_alone_read_differently():
-    ranking = search(asked(assumptions=DEFAULT))
+    ranking = search(asked(assumptions=CORRECTED))
     shown = [notebook_line(plan).split("：")[0] for plan in ranking.plans()]
     assert len(set(shown)) == len(shown) > 20
     assert "TP=8 CP=1 PP=1 DP=8" in shown and "TP=8 CP=1 PP=1 DP=8 b=2" in shown

@@ -11,7 +11,7 @@ from cases import asked, at, of_notebook, space
 
 from derive.commands import plan as plan_command
 from derive.commands.parser import parser
-from derive.cost.assumptions import DEFAULT
+from derive.cost.assumptions import CORRECTED
 from derive.plan import report
 from derive.plan.mesh import lines, mesh, regrouped
 from derive.plan.search import search
@@ -26,13 +26,13 @@ def printed(text: str) -> str:
 
 @pytest.mark.parametrize("cards", [64, 7, 8])
 def test_a_search_shows_what_the_command_prints(cards):
-    task = asked(cards=cards, assumptions=DEFAULT)
-    shown = f"{MODEL} --profile notebook --cards {cards} --seq 8192 --batch 512"
+    task = asked(cards=cards, assumptions=CORRECTED)
+    shown = f"{MODEL} --profile notebook --cards {cards} --seq 8192 --batch 512 --assume corrected"
     assert repr(search(task)) == printed(shown)
 
 
 def test_a_search_shows_ten_plans_at_most_and_no_more_than_were_kept():
-    task = asked(assumptions=DEFAULT)
+    task = asked(assumptions=CORRECTED)
     for top, shown in ((3, 3), (0, 10), (20, 10)):
         assert len(re.findall(r"^ +\d+ .*, .*%$", repr(search(task, top=top)), re.M)) == shown
     few = repr(search(task, space((8,), (1,), (1,))))

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 from cases import asked, at, five, passing, row, space
 
-from derive.cost.assumptions import DEFAULT, NOTEBOOK, step_assumptions
+from derive.cost.assumptions import CORRECTED, NOTEBOOK, step_assumptions
 from derive.cost.step import step_model
 from derive.notation import symbols as v
 from derive.notation.quantity import number
@@ -106,7 +106,7 @@ def test_a_plan_that_misses_by_less_than_a_byte_recomputes_one_layer_more():
         assert at(task, 8, 1, 1, 8).recomputed_layers == 14
 
 
-@pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
+@pytest.mark.parametrize("assumptions", [NOTEBOOK, CORRECTED])
 @pytest.mark.parametrize("kept", [34, CLOSE])
 @pytest.mark.parametrize("seq", [2, 64, 8192, 2**20])
 def test_blur_is_above_what_float64_is_off_by(assumptions, kept, seq):
@@ -151,7 +151,7 @@ def roundings(expr: sp.Expr, defined: dict[sp.Symbol, sp.Expr]) -> int:
 
 def test_blur_counts_the_roundings_of_what_a_ceiling_is_of():
     most = 0
-    for assumptions in (NOTEBOOK, DEFAULT):
+    for assumptions in (NOTEBOOK, CORRECTED):
         defined = {v.find(term.name): term.expr for term in step_model(assumptions).definitions}
         ceilings = defined[v.L_r].atoms(sp.ceiling)
         most = max(most, *(roundings(c.args[0], defined) for c in ceilings))
@@ -233,7 +233,7 @@ ABSURD = [
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("values", ABSURD)
-@pytest.mark.parametrize("name", ["notebook", "default"])
+@pytest.mark.parametrize("name", ["notebook", "corrected"])
 def test_numbers_beyond_float64_end_in_the_same_plans(values, name):
     grid = space((1, 2, 8), (1, 2), (1, 2, 4))
     task = asked("llama-3-70b", assumptions=step_assumptions(name), **values)

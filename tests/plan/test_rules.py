@@ -14,7 +14,7 @@ from cases import asked, passing, space
 
 from derive.cost.assumptions import step_assumptions
 from derive.notation import symbols as v
-from derive.plan.axes import AXES, MOST_RANKS, MOST_STAGES, NAMED, broken, degrees, worded
+from derive.plan.axes import AXES, MOST_RANKS, MOST_STAGES, NAMED, PLACE, broken, degrees, worded
 from derive.plan.search import search
 
 ZIGZAG = step_assumptions("notebook+zigzag")
@@ -97,7 +97,8 @@ def test_rows_are_those_of_the_definition():
             one_by_one = Counter(broken(task.counts, row) for row in grid.rows())
             ranking = search(task, grid)
             fitting = zip(*(ranking[axis.symbol].tolist() for axis in AXES), strict=True)
-            assert {(x[0], x[1], x[2], x[3], x[6]) for x in fitting} <= set(wanted)
+            places = [PLACE[name] for name in ("tp", "cp", "pp", "dp", "micro_batch")]
+            assert {tuple(x[k] for k in places) for x in fitting} <= set(wanted)
             assert (
                 ranking.fit + ranking.rejected.get("memory", 0) == len(wanted) == one_by_one[None]
             )
@@ -147,13 +148,17 @@ import derive.plan.axes as axes
 rows = {axis.name: axis for axis in axes.AXES}
 rows["pp"] = replace(rows["pp"], divides=("cards", "layers"))
 free = {"values": lambda n: (1, 2, 5), "rule": lambda n, degree: None, "divides": ("layers",)}
+free |= {"joint": ()}
 rows["virtual"] = replace(rows["virtual"], **free)
 axes.AXES = tuple(rows.values())
 from derive.cli import main
 from derive.facts import chip, model
 from derive.plan.search import search
 from derive.plan.task import task
-asked = task(model("llama-3-70b"), chip("h100"), cards=64, seq=8192, batch=512)
+h100 = chip("h100")
+asked = task(
+    model("llama-3-70b"), h100, cards=64, seq=8192, batch=512, assumptions="corrected"
+)
 ranking = search(asked)
 reasons = [axes.broken(asked.counts, row) for row in ranking.space.rows()]
 assert {"layers", "cards"} < set(reasons) and len(reasons) == 3 * 756
@@ -161,6 +166,7 @@ for reason in ("layers", "cards"):
     assert ranking.rejected[reason] == reasons.count(reason)
 assert ranking.fit + ranking.rejected["memory"] == reasons.count(None)
 typed = "plan --model llama-3-70b --chip h100 --cards 64 --seq 8192 --batch 512".split()
+typed += ["--assume", "corrected"]
 main([*typed, "--also", "tp=8,virtual=2", "--why", "1", "tp=8,virtual=5"])
 main([*typed, "--set", "virtual=2", "--json", "--top", "1"])
 main([*typed, "--also", "pp=16,virtual=2"])
@@ -182,7 +188,7 @@ def test_an_axis_is_one_row():
 
 
 def test_the_wide_grid_has_every_divisor_and_power_up_to_its_most():
-    n = asked(assumptions=step_assumptions("default")).counts
+    n = asked(assumptions=step_assumptions("corrected")).counts
     for layers in range(1, 200):
         stages = NAMED["pp"].values(n._replace(layers=layers))
         assert stages == tuple(k for k in range(1, MOST_STAGES + 1) if layers % k == 0)

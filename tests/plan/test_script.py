@@ -122,7 +122,7 @@ def test_a_budget_met_to_the_byte_fits(again):
     task = asked(seq=131072, batch=32)
     plan = at(task, 8, 4, 2, 1)
     unit = Fraction(131072 // 4 * 8192, 8)
-    states = plan.memory["states"]
+    states = sum(plan.memory[kind] for kind in ("weights", "gradients", "optimizer"))
     exact = states + 2 * unit * (34 * (40 - again) + 2 * again)
     grid = space((8,), (4,), (2,))
     for nudge, expected in ((0, again), (-1, again + 1)):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cases import asked, of_notebook, passing, space
 
-from derive.cost.assumptions import DEFAULT, NOTEBOOK
+from derive.cost.assumptions import CORRECTED, NOTEBOOK
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
 from derive.plan import search as searching
@@ -22,7 +22,7 @@ from derive.plan.search import search
 WIDE = space(tuple(range(1, 9)), tuple(range(1, 33)), tuple(range(1, 81)), tuple(range(1, 9)))
 
 
-@pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
+@pytest.mark.parametrize("assumptions", [NOTEBOOK, CORRECTED])
 @pytest.mark.parametrize("block", [1, 7, 64, 1 << 13])
 def test_blocks_find_what_one_array_finds(monkeypatch, assumptions, block):
     task = asked(cards=256, seq=32768, batch=1024, assumptions=assumptions)
@@ -39,7 +39,7 @@ def test_blocks_find_what_one_array_finds(monkeypatch, assumptions, block):
 
 
 def test_the_float_ranking_is_the_exact_one():
-    for assumptions in (NOTEBOOK, DEFAULT):
+    for assumptions in (NOTEBOOK, CORRECTED):
         ranking = search(asked(cards=96, seq=16384, batch=480, assumptions=assumptions))
         plans = ranking.plans()
         assert len(plans) > 20
@@ -91,7 +91,7 @@ def test_utilisation_stays_above_0_and_at_most_1(seed):
         "M_hbm": 10 ** draw.randrange(10, 16),
         "n_node": draw.choice((1, 3, 8, 72)),
     }
-    for assumptions in (NOTEBOOK, DEFAULT):
+    for assumptions in (NOTEBOOK, CORRECTED):
         task = asked(
             draw.choice(("llama-3-8b", "llama-3-70b")), draw.choice((1, 8, 64, 576)),
             draw.choice((64, 8192, 2**20)), draw.choice((1, 64, 1440)), assumptions, **values,
@@ -138,7 +138,7 @@ def test_an_axis_that_is_rejected_whole_counts_what_is_left_of_the_others(grid, 
 
 
 @pytest.mark.parametrize("seq", [8190, 24579, 3, 8191 * 6])
-@pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
+@pytest.mark.parametrize("assumptions", [NOTEBOOK, CORRECTED])
 def test_the_padding_that_is_named_is_the_least_that_will_do(seq, assumptions):
     def padded(tokens):
         with pytest.raises(DeriveError, match=f"^seq {tokens}: not divisible by") as caught:
@@ -156,7 +156,7 @@ def test_the_padding_that_is_named_is_the_least_that_will_do(seq, assumptions):
 def test_a_sequence_that_is_even_and_not_cut_by_zigzag_says_what_divides_it():
     told = "^seq 8190: not divisible by 2c, the pieces of zigzag, for any .* c from 2 to 64; pad"
     with pytest.raises(DeriveError, match=told):
-        _ = asked(seq=8190, assumptions=DEFAULT).space
+        _ = asked(seq=8190, assumptions=CORRECTED).space
 
 
 def test_nothing_fits_and_what_is_nearest():
@@ -240,7 +240,7 @@ def test_a_chip_without_a_link_says_what_is_missing():
 def test_the_grids():
     short = of_notebook("70b-64-8k").space
     assert short == space((1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16))
-    wide = asked(assumptions=DEFAULT).space
+    wide = asked(assumptions=CORRECTED).space
     assert wide.pp == (1, 2, 4, 5, 8, 10, 16, 20, 40) and wide.tp == (1, 2, 4, 8)
     assert wide.cp == (1, 2, 4, 8, 16, 32, 64) and wide.micro_batch == (1, 2, 4)
     with pytest.raises(DeriveError, match="whole numbers from 1"):

@@ -20,7 +20,7 @@ from derive.solve.evaluate import EXACT, LONGEST, Compiled, as_float, compiled, 
 
 SYMBOLS = (v.B, v.D, v.F, v.X, v.Y)
 AXES = ((v.X,), (v.Y,))
-SETS = [step_assumptions(name) for name in ("notebook", "default")]
+SETS = [step_assumptions(name) for name in ("notebook", "corrected")]
 SETS += [step_assumptions(f"notebook+{name}") for name in CORRECTIONS]
 DEGREES = (v.tp, v.cp, v.pp, v.dp)
 
@@ -137,7 +137,7 @@ def whole_operations(function: Compiled, columns: tuple[sp.Symbol, ...], row: sp
     return Counted.whole
 
 
-@pytest.mark.parametrize(("name", "most"), [("notebook", 33), ("default", 78)])
+@pytest.mark.parametrize(("name", "most"), [("notebook", 33), ("corrected", 78)])
 def test_few_operations_are_done_on_whole_blocks(name: str, most: int) -> None:
     """What depends on degrees alone stays a column, and what on the micro-batch alone a row."""
     model = step_model(name)
@@ -222,7 +222,7 @@ def test_kinds_that_are_not_on_the_list_are_refused(kind: type) -> None:
         compiled((sp.Symbol("B"),))
 
 
-@pytest.mark.parametrize("name", ["notebook", "default"])
+@pytest.mark.parametrize("name", ["notebook", "corrected"])
 def test_a_page_names_symbols_of_the_vocabulary_and_nothing_else(name: str) -> None:
     """Beside them stand numbered operations and the functions of the arithmetic."""
     model = step_model(name)

@@ -10,7 +10,15 @@ import pytest
 import sympy as sp
 
 from derive import chip, fsdp, fsdp_tensor, hsdp, model
-from derive.cost.assumptions import CORRECTIONS, DEFAULT, NOTEBOOK, Assumptions, assume
+from derive.cost.assumptions import (
+    CORRECTED,
+    CORRECTIONS,
+    DEFAULT,
+    NOTEBOOK,
+    TERMS,
+    Assumptions,
+    assume,
+)
 from derive.cost.limits import (
     LIMITS,
     batch_feed,
@@ -33,7 +41,7 @@ from derive.solve.values import facts_of
 
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
 MANY = 10**9
-SETS = ["notebook", "default", "notebook+two_level", "notebook+largest_stage"]
+SETS = ["notebook", "corrected", "notebook+two_level", "notebook+largest_stage"]
 
 
 @pytest.mark.parametrize("assumptions", SETS)
@@ -51,7 +59,7 @@ def test_the_large_form_is_that_of_ever_larger_groups(of: Any, assumptions: str)
 
 
 @pytest.mark.parametrize("of", LIMITS.values(), ids=lambda of: of.name)
-@pytest.mark.parametrize("assumptions", [NOTEBOOK, DEFAULT])
+@pytest.mark.parametrize("assumptions", [NOTEBOOK, CORRECTED])
 def test_what_is_not_listed_changes_neither_load_nor_number(
     of: Any, assumptions: Assumptions
 ) -> None:
@@ -69,7 +77,7 @@ def test_what_is_not_listed_changes_neither_load_nor_number(
 
 def test_what_is_listed_is_not_everything() -> None:
     for of in LIMITS.values():
-        assert len(of.rests_on(DEFAULT)) < len(CORRECTIONS) // 2
+        assert len(of.rests_on(CORRECTED)) < len(CORRECTIONS) // 2
         assert of.left_out and threshold(of, of.asked).described["left out"] == of.left_out
 
 
@@ -110,8 +118,8 @@ def test_values_that_a_plan_refuses_are_refused(values: dict[str, Any], told: st
 
 def test_one_table_where_embedding_and_head_are_tied() -> None:
     tied = replace(LLAMA, tied_embeddings=True)
-    assert facts_of(tied, None, DEFAULT)[v.n_V].value == 1
-    assert facts_of(LLAMA, None, DEFAULT)[v.n_V].value == 2
+    assert facts_of(tied, None, CORRECTED)[v.n_V].value == 1
+    assert facts_of(LLAMA, None, CORRECTED)[v.n_V].value == 2
 
 
 # What is said.
@@ -147,10 +155,10 @@ def test_the_strictest_of_bounds_that_face_one_way() -> None:
     at = threshold(fsdp_tensor, v.B / v.N).on(chip("tpu-v5p"), F=28672, M_X=2, M_Y=1).quantity
     sides = [Side(replace(at * n, bound=">=")) for n in (1, 3, 2)]
     asked = v.B / v.N
-    assert Answer(asked, tuple(sides), DEFAULT, {}).quantity.value == 3 * at.value
+    assert Answer(asked, tuple(sides), CORRECTED, {}).quantity.value == 3 * at.value
     below = [Side(replace(side.quantity, bound="<=")) for side in sides]
-    assert Answer(asked, tuple(below), DEFAULT, {}).quantity.value == at.value
-    both = Answer(asked, (*sides, *below), DEFAULT, {})
+    assert Answer(asked, tuple(below), CORRECTED, {}).quantity.value == at.value
+    both = Answer(asked, (*sides, *below), CORRECTED, {})
     assert (both.low.value, both.high.value) == (3 * at.value, at.value)
     with pytest.raises(DeriveError, match="bounded on both sides"):
         _ = both.quantity
@@ -158,14 +166,14 @@ def test_the_strictest_of_bounds_that_face_one_way() -> None:
 
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_the_profile_does_not_depend_on_how_many_corrections_are_on(name: str) -> None:
-    for base in (NOTEBOOK, DEFAULT):
+    for base in (NOTEBOOK, CORRECTED):
         made = assume(corrections=base.corrections ^ {name})
         wanted = None if "exact_parameters" in made.corrections else "notebook"
         assert made.profile == wanted
 
 
 def test_the_step_model_takes_the_name_of_its_assumptions() -> None:
-    assert step_model("default") is step_model(DEFAULT)
+    assert step_model("corrected") is step_model(CORRECTED)
     with pytest.raises(DeriveError, match="rubbish"):
         step_model("rubbish")
     with pytest.raises(DeriveError, match=r"write notebook\+ring_tensor"):
@@ -243,3 +251,19 @@ def test_a_best_split_of_exactly_one_way_is_a_split() -> None:
 def test_a_share_of_one_holds_where_equality_is_enough() -> None:
     for relation, met in ((sp.Le(v.X, 1), True), (sp.Lt(v.X, 1), False)):
         assert holds(relation, number(1)) is met
+
+
+@pytest.mark.parametrize("of", LIMITS.values(), ids=LIMITS)
+def test_a_limit_rests_on_the_closed_part_of_a_step_and_says_so(of):
+    """Whatever terms are on, alone or all: the same loads, and the name of what is left."""
+    alone = [Assumptions(corrections=CORRECTED.corrections | {term}) for term in TERMS]
+    closed = of.requirement(CORRECTED)
+    for assumptions in (DEFAULT, *alone):
+        need = of.requirement(assumptions)
+        assert (need.loads, need.definitions) == (closed.loads, closed.definitions)
+        assert need.described == closed.described and need.described["name"] == "corrected"
+        assert of.rests_on(assumptions) == of.rests_on(CORRECTED)
+        assert not need.described.keys() & TERMS.keys()
+    mixed = of.requirement(assume("notebook+ring_tensor+elementwise", form="exact"))
+    assert mixed.described["name"] == "notebook+ring_tensor"
+    assert mixed.described["form"].startswith("exact")

@@ -32,15 +32,15 @@ from derive.solve.threshold import Threshold, threshold
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
 SETS = (
     "notebook",
-    "default",
+    "corrected",
     "notebook+ring_tensor",
     "notebook+gradient_bytes",
-    "default-two_level",
+    "corrected-two_level",
 )
 ALL_BUT_ONE = sp.Rational(999, 1000)
 
 
-@pytest.mark.parametrize("text", ["notebook", "default", "default-two_level"])
+@pytest.mark.parametrize("text", ["notebook", "corrected", "corrected-two_level"])
 def test_the_tokens_that_hide_the_gradients_are_those_of_one_sequence(text: str) -> None:
     """On a chip, whatever its micro-batches are: not as many fewer as there are sequences."""
     found = threshold(gradient_sync, v.T_r, text, exact=True)
@@ -176,7 +176,7 @@ def test_it_shows_as_text_and_as_mathematics() -> None:
         assert found.latex in found._repr_latex_()
         assert of.name in repr(of) and of.gloss in repr(of)
     answer = threshold(pipeline_bubble, v.n_mb).on(pp=4, epsilon="0.05")
-    assert str(answer).startswith("n_mb >= 57") and "name: default" in str(answer)
+    assert str(answer).startswith("n_mb >= 57") and "name: corrected" in str(answer)
     assert answer._repr_latex_() is not None
 
 

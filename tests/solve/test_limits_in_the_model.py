@@ -31,7 +31,7 @@ from derive.solve.threshold import Threshold, threshold
 from derive.solve.values import values_for
 
 H100, LLAMA = chip("h100", profile="notebook"), model("llama-3-70b")
-SETS = ("notebook", "default", "default-two_level", "notebook+ring_tensor+gradient_bytes")
+SETS = ("notebook", "corrected", "corrected-two_level", "notebook+ring_tensor+gradient_bytes")
 ALL_BUT_ONE = sp.Rational(999, 1000)
 LESS = Q(999, 1000)
 DEGREES = {v.tp: Q(8), v.cp: Q(2), v.pp: Q(4), v.dp: Q(4), v.b_seq: Q(1)}
@@ -95,7 +95,7 @@ def test_tensor_communication_is_its_share_up_to_that_degree(text: str) -> None:
         assert bool(made["tp"] / layers <= MODEL[v.epsilon]) is less
 
 
-@pytest.mark.parametrize("text", ["default", "default-two_level", "notebook+gradient_window"])
+@pytest.mark.parametrize("text", ["corrected", "corrected-two_level", "notebook+gradient_window"])
 def test_the_gradients_are_hidden_from_that_length_on(text: str) -> None:
     at = bound(gradient_sync, text)
     # The work of attention is left out; without the vocabulary where parameters are shared evenly.

@@ -38,7 +38,8 @@ QUESTIONS = (
 )  # fmt: skip
 OVERLAPS, FORMS, PASSES = ("concurrent", "serial"), ("large-n", "exact"), ("each", "step")
 SETS = (
-    "notebook", "default", "notebook+ring_tensor", "notebook+gradient_bytes", "default-two_level",
+    "notebook", "corrected", "notebook+ring_tensor", "notebook+gradient_bytes",
+    "corrected-two_level",
 )  # fmt: skip
 
 

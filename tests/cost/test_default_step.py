@@ -1,0 +1,268 @@
+"""The terms of a step beside its operations: each alone, all where they vanish, and by hand."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction as Q
+from math import ceil
+
+import pytest
+import sympy as sp
+from test_step_numbers import Numbers, numbers, valued
+
+from derive.cost import stage, timing
+from derive.cost.assumptions import CORRECTED, DEFAULT, TERMS, Assumptions, assume
+from derive.cost.layout import rules_of, spread
+from derive.cost.passes import program
+from derive.cost.step import step_model
+from derive.cost.transformer import LAYER
+from derive.notation import symbols as v
+
+PLACES = {
+    "zero": 1, "virtual": 1, "replicas": 1, "ep": 1, "L_g": 1, "s_0": 7, "C_A": 5000, "s_L": 7,
+    "e_k": 5, "W_hbm": 900, "s_opt": 30, "s_V": 20, "x_el": 1,
+}  # fmt: skip
+SHARES = ("eta_A", "eta_hbm", "eta_node", "eta_dcn", "x_tp", "x_win", "x_hid")
+
+
+def drawn(seed: int) -> tuple[Numbers, random.Random]:
+    """Numbers of a step with all of its terms, stages even and states of the optimizer split."""
+    draw = random.Random(seed)
+    n = numbers(draw) | {name: Q(x) for name, x in PLACES.items()}
+    n |= {name: Q(draw.randint(1, 9), 10) for name in SHARES}
+    n |= {"t_hop": Q(1, 7), "t_fix": Q(3, 11), "M_hbm": Q(10**12)}
+    return n, draw
+
+
+def without(*names: str) -> Assumptions:
+    return Assumptions(corrections=DEFAULT.corrections - {*names})
+
+
+def corrected_with(*names: str) -> Assumptions:
+    return Assumptions(corrections=CORRECTED.corrections | {*names})
+
+
+def values(assumptions: Assumptions, n: Numbers) -> tuple[Numbers, dict[str, Numbers]]:
+    return valued(step_model(assumptions), dict(n))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_terms_that_are_set_to_nothing_leave_the_corrected_step(seed: int) -> None:
+    n, _ = drawn(seed)
+    n |= {name: Q(1) for name in ("eta_node", "eta_dcn", "x_win", "x_tp", "x_pp")}
+    n |= {name: Q(0) for name in ("x_el", "s_V", "s_opt", "t_hop", "t_fix", "x_hid")}
+    n |= {"s_L": n["e"] + n["e_32"], "e_k": n["e_g"], "n_V": Q(2), "n_node": Q(4096)}
+    n["P"] = 2 * n["V"] * n["D"] + n["L"] * 1000
+    before, _ = values(CORRECTED, n)
+    # Shapes have another count of attention; a link alone is one of those that work at once.
+    after, held = values(without("matmul_shape"), n)
+    gone = after.pop("optimizer") + after.pop("overhead")
+    assert gone == 0 and after == before
+    _, plain = values(CORRECTED, n)
+    for name in ("first", "last"):
+        kinds = dict(held[name])
+        assert kinds.pop("gathered") == 0
+        assert kinds.keys() == plain[name].keys()
+    fullest = [max(sum(kinds.values()) for kinds in every.values()) for every in (held, plain)]
+    assert fullest[0] == fullest[1]
+
+
+PART_OF = {
+    "uneven_stages": {"imbalance", "bubble", "tp", "cp", "dp", "recompute", "L_r"},
+    "sharded_states": {"dp", "bubble"},
+    "matmul_shape": {"compute", "imbalance", "recompute", "cp", "bubble", "dp"},
+    "elementwise": {"compute", "imbalance", "recompute", "bubble", "dp"},
+    "network_share": {"tp", "cp", "pp", "bubble", "dp"},
+    "contention": {"tp", "dp", "bubble"},
+    "fixed_times": {"tp", "bubble", "overhead"},
+    "optimizer_step": {"optimizer"},
+    "kept_bytes": set(),
+}
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_alone_shapes_its_parts_and_no_others(term: str) -> None:
+    changed: set[str] = set()
+    for seed in range(12):
+        n, _ = drawn(seed)
+        n["zero"] = Q(3 if term == "sharded_states" else 1)
+        n["L"] += (seed % 2) * (n["pp"] - 1) if term == "uneven_stages" else 0
+        before, _ = values(assume(CORRECTED, recompute="full"), n)
+        after, _ = values(assume(corrected_with(term), recompute="full"), n)
+        assert after["model_flops"] == before["model_flops"]
+        changed |= {name for name in after if after[name] != before.get(name)}
+    assert changed == PART_OF[term]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_add_up_to_micro_batches_and_what_a_step_takes_once(seed: int) -> None:
+    n, draw = drawn(seed)
+    n["zero"] = Q(draw.choice((0, 1)))
+    model = step_model(DEFAULT)
+    parts, _ = valued(model, dict(n))
+    at = dict(n)
+    for term in model.definitions:
+        numbers_at = {v.find(k): sp.Rational(q.numerator, q.denominator) for k, q in at.items()}
+        found = sp.Rational(term.expr.xreplace(numbers_at).doit())
+        at[term.name] = Q(int(found.p), int(found.q))
+    del parts["model_flops"], parts["L_r"]
+    once = {name: parts[name] for name in ("bubble", "dp", "optimizer", "overhead")}
+    assert sum(parts.values()) == at["n_mb"] * at["t_mb"] + sum(once.values())
+    assert parts["overhead"] == at["t_fix"]
+    share = 1 if at["zero"] == 0 else 1 / (at["cp"] * at["dp"])
+    touched = at["s_opt"] * at["psi"] * share / (at["W_hbm"] * at["eta_hbm"])
+    assert parts["optimizer"] == touched
+
+
+@pytest.mark.parametrize("zero", range(4))
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_bytes_of_a_chip_under_each_stage_of_zero(zero: int, replicas: int) -> None:
+    for seed in range(4):
+        n, _ = drawn(seed)
+        n |= {"dp": n["dp"] * 2, "B_seq": n["B_seq"] * 2}
+        n |= {"zero": Q(zero), "replicas": Q(replicas)}
+        group = n["cp"] * n["dp"] / replicas
+        _, held = values(DEFAULT, n)
+        each = (n["P"] - n["n_V"] * n["V"] * n["D"]) / n["L"]
+        layers, table = n["L"] / n["pp"], n["V"] * n["D"]
+        tables = {"first": 1, "second": 0, "last": 1 if n["pp"] > 1 else n["n_V"]}
+        for name, kinds in held.items():
+            size = (layers * each + tables[name] * table) / n["tp"]
+            assert kinds["weights"] == n["e"] * size / (group if zero >= 3 else 1)
+            assert kinds["gradients"] == n["e_k"] * size / (group if zero >= 2 else 1)
+            assert kinds["optimizer"] == 3 * n["e_32"] * size / (group if zero >= 1 else 1)
+            two = 2 * (n["e"] + n["e_g"]) * size / layers
+            assert kinds["gathered"] == (two if zero == 3 else 0)
+
+
+def test_zero_3_moves_what_a_layer_s_program_moves_with_its_weights_split() -> None:
+    """Each weight is gathered on either way and its gradient scattered: the bytes of both."""
+    block = LAYER[3]
+    rules = rules_of("b_seq:dp T:cp U:cp(ring) K:tp F:tp T:tp D:dp D:cp")
+    whole = program(spread(block, [r for r in rules if r.dim in block.dims]), "none")
+    names = {*block.parameters}
+    size = sp.Add(*(n for _, n in stage.layer().parameters))
+    ours = {
+        "all_gather": [m.array_bytes for m in stage.gradient_moves(stage.layer().update)],
+        "reduce_scatter": [m.array_bytes for m in stage.gradient_moves(stage.layer().backward)],
+    }
+    for cost, collective, count in (
+        (whole.forward, "all_gather", v.e), (whole.backward, "all_gather", v.e),
+        (whole.backward, "reduce_scatter", v.e_g),
+    ):  # fmt: skip
+        moved = [m for m in cost.moves if m.collective == collective
+                 and m.tensor.removeprefix("d") in names]  # fmt: skip
+        assert {m.tensor.removeprefix("d") for m in moved} == names
+        assert sp.expand(sum(m.array_bytes for m in moved) - count * size) == 0
+        assert sp.expand(sum(ours[collective]) - count * size) == 0
+
+
+def test_layers_of_uneven_stages_by_every_split() -> None:
+    """The fullest has as few as can be; the last is the first to have fewer, then the first."""
+    terms = {t.name: t.expr for t in timing.stages(("uneven_stages",))}
+    for layers in range(1, 60):
+        for stages in range(1, min(layers, 20) + 1):
+            at = {v.L: sp.Integer(layers), v.pp: sp.Integer(stages)}
+            most, first, last = (int(terms[k].xreplace(at).doit()) for k in ("L_p", "L_f", "L_l"))
+            splits = {most, most - 1}
+            assert most == ceil(Q(layers, stages)) and {first, last} <= splits
+            fewer = most * stages - layers  # stages with one layer less
+            assert last == most - (fewer >= 1)
+            assert first == (last if stages == 1 else most - (fewer >= 2))
+            if stages > 2:
+                inner = layers - first - last
+                assert (stages - 2) * (most - 1) <= inner <= (stages - 2) * most
+
+
+def test_what_is_hidden_slows_what_hides_it() -> None:
+    draw = random.Random(1)
+    on, off = assume("notebook+contention"), assume("notebook")
+    for _ in range(100):
+        time, window = (Q(draw.randint(1, 99), 7) for _ in range(2))
+        reach, slows = (Q(draw.randint(0, 10), 10) for _ in range(2))
+        at = {v.t_ring: time, v.t_attn: window, v.x_win: reach, v.x_hid: slows}
+        at = {s: sp.Rational(q.numerator, q.denominator) for s, q in at.items()}
+        hidden = min(time, reach * window)
+        seen = timing._exposed(v.t_ring, v.t_attn, on).xreplace(at).doit()
+        wanted = time - hidden + slows * hidden
+        assert seen == sp.Rational(wanted.numerator, wanted.denominator)
+        plain = timing._exposed(v.t_ring, v.t_attn, off).xreplace(at).doit()
+        assert plain == max(at[v.t_ring] - at[v.t_attn], 0)
+
+
+@pytest.mark.parametrize("zero", range(4))
+def test_gradients_and_weights_move_once_a_step_or_once_a_micro_batch(zero: int) -> None:
+    """Seconds of both collectives, each on a window of the pass that hides it, by hand."""
+    for seed in range(6):
+        n, draw = drawn(seed)
+        n |= {"zero": Q(zero), "W_dcn": Q(draw.choice((1, 3, 900)), 100)}
+        model = step_model(corrected_with("sharded_states", "contention"))
+        at = dict(n)
+        for term in model.definitions:
+            known = {v.find(k): sp.Rational(q.numerator, q.denominator) for k, q in at.items()}
+            found = sp.Rational(term.expr.xreplace(known).doit())
+            at[term.name] = Q(int(found.p), int(found.q))
+        work = at["f_L"] * at["t_1"]
+        forward, backward = work / 3, 2 * work / 3
+        scatter, gather, layers = at["t_scatter"], at["t_gather"], at["L_p"]
+
+        def seen(time: Q, window: Q, at: Numbers = at) -> Q:
+            hidden = min(time, at["x_win"] * window)
+            return time - hidden + at["x_hid"] * hidden
+
+        once = Q(0)
+        if zero < 2:
+            once += seen(scatter, layers * backward + at["t_redo"])
+        if zero == 0:
+            once += seen(gather * at["e_g"] / at["e"], layers * forward)
+        elif zero < 3:
+            once += seen(gather, layers * forward)
+        both = at["t_tp"] / layers / 2  # of either pass
+        ways = [gather * (zero == 3), gather * (zero == 3) + scatter * (zero > 1)]
+        windows = [forward + both, backward + at["t_redo"] / layers + both]
+        each = layers * sum(seen(t / layers, w) for t, w in zip(ways, windows, strict=True))
+        assert at["t_wg"] == each
+        parts, _ = valued(model, dict(n))
+        assert parts["dp"] == once + at["n_mb"] * each
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_replicas_share_what_the_data_group_moves(replicas: int) -> None:
+    """Gradients are scattered in a replica, and what is left is reduced between replicas."""
+    for seed in range(6):
+        n, _ = drawn(seed)
+        n |= {"dp": n["dp"] * 4, "B_seq": n["B_seq"] * 4, "replicas": Q(replicas)}
+        assumptions = Assumptions(
+            corrections=CORRECTED.corrections - {"two_level"} | {"sharded_states"}
+        )
+        model, at = step_model(assumptions), dict(n)
+        for term in model.definitions:
+            known = {v.find(k): sp.Rational(q.numerator, q.denominator) for k, q in at.items()}
+            found = sp.Rational(term.expr.xreplace(known).doit())
+            at[term.name] = Q(int(found.p), int(found.q))
+        group = n["cp"] * n["dp"] / replicas
+        share = at["psi"] * (group - 1) / group / at["W_dp"]
+        between = 2 * Q(replicas - 1, replicas) * n["e_g"] * at["psi"] / group / at["W_dp"]
+        assert at["t_gather"] == n["e"] * share
+        assert at["t_scatter"] == n["e_g"] * share + between
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_head_the_attention_and_the_links_at_their_own_shares(seed: int) -> None:
+    n, _ = drawn(seed)
+    model, at = step_model(DEFAULT), dict(n)
+    for term in model.definitions:
+        known = {v.find(k): sp.Rational(q.numerator, q.denominator) for k, q in at.items()}
+        found = sp.Rational(term.expr.xreplace(known).doit())
+        at[term.name] = Q(int(found.p), int(found.q))
+    tokens, small, table = at["T_r"] * n["b_seq"], n["s_0"], n["V"] / n["tp"]
+    wide, rows = n["D"] * table, tokens * n["D"]
+    head = (tokens * table + small) * n["D"] + (rows + small) * table + (wide + small) * tokens
+    loss = n["s_V"] * tokens * table / (n["W_hbm"] * n["eta_hbm"])
+    assert at["t_V"] == 2 * head / (n["C_A"] * n["eta"]) + loss
+    pairs = tokens * n["T"] * n["K"] * n["G"] * n["H"] / n["tp"]
+    assert at["t_A"] == 2 * pairs / (n["C_A"] * n["eta_A"])
+    assert at["t_dA"] == 5 * pairs / (n["C_A"] * n["eta_A"])
+    inside = n["n_node"] % n["tp"] == 0
+    node, network = n["W_node"] * n["eta_node"], n["W_dcn"] * n["eta_dcn"]
+    assert at["W_tp"] == max(network, node if inside else 0)

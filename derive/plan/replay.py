@@ -55,6 +55,10 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
     """The run as the step model takes it, or the reason for which it does not."""
     if run.experts:
         return "the step model has no experts yet"
+    if unstated := [
+        name for name in ("layers", "hidden", "heads", "ffn") if not getattr(run, name)
+    ]:
+        return f"{unstated[0]} not stated"
     if run.fsdp is None and run.dp is None:
         return "data degree not stated"
     try:

@@ -30,7 +30,6 @@ def held(model: StepModel) -> list[Term]:
     return [term for kinds in model.memory.values() for term in kinds]
 
 
-
 IDS = [a.name for a in SETS]
 
 

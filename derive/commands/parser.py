@@ -122,6 +122,8 @@ def parser() -> ArgumentParser:
     validate = _command(commands, "validate", "predicted times and memory against measured runs")
     told = "a CSV or JSONL file of measured runs; the published ones without"
     validate.add_argument("runs", nargs="?", metavar="RUNS", help=told)
+    told = "what of chips and clusters the published runs fit, and no errors"
+    validate.add_argument("--fit", action="store_true", help=told)
     _once(validate, "--source", metavar="KEY", help="the runs of one source, such as narayanan2021")
     _facts(validate, "whose readings of the facts", "scaling-book")
     _json(validate)

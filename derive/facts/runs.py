@@ -171,14 +171,22 @@ def reasons(run: Run) -> list[str]:
 
 
 def studied(run: Run) -> bool:
-    """Whether a run is of the set to which step times are fitted: dense, in 16 bits, on GPUs, of
+    """Whether a run is of the set by which step times are judged: dense, in 16 bits, on GPUs, of
     tier A or core, its configuration stated. Layers alone, noisy rows and partial recomputation,
     which RULES leave out, are in it."""
     allowed = {"vocab", "precision", "noisy", "partial"}
     allowed |= {"layer", "time"} if run.layer_seconds else set()
-    dense = not run.experts and run.precision not in ("fp8", "int8")
-    graded = (run.tier == "A" or run.core) and not run.chip.startswith("tpu")
-    return dense and graded and allowed.issuperset(reasons(run))
+    return _plain(run) and (run.tier == "A" or run.core) and allowed.issuperset(reasons(run))
+
+
+def calibrating(run: Run) -> bool:
+    """Whether step times are fitted to a run: one that is studied, or that states all but what is
+    recomputed, which is then taken to be nothing."""
+    return studied(run) or (_plain(run) and reasons(run) == ["recompute"])
+
+
+def _plain(run: Run) -> bool:
+    return not (run.experts or run.precision in ("fp8", "int8") or run.chip.startswith("tpu"))
 
 
 # --- reading

@@ -8,9 +8,11 @@ it is told for a single run. What was fitted has the status `derived` and an err
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import sqrt
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +27,8 @@ class Stack:
     that of attention (unfused, flash2, cudnn), `gradients` the bytes of an element on the wire by
     the precision of the run, 4 where that is not named,
     `hidden` whether the data group's traffic hides under passes, `passes` those over memory for
-    each of the element-wise work, `copies` the bytes of a gradient kept besides by the
+    each of the element-wise work, `tensor` and `pipeline` the share of those groups'
+    traffic that no pass hides, `copies` the bytes of a gradient kept besides by the
     precision of the run, `logits` the bytes held of a logit, `reserve` those of a chip
     that its device counts and no tensor holds; `assumed` names what nothing says."""
 
@@ -35,6 +38,8 @@ class Stack:
     gradients: Mapping[str, int] = field(default_factory=dict)
     hidden: bool = True
     passes: float = 1
+    tensor: float = 1
+    pipeline: float = 1
     copies: Mapping[str, int] = field(default_factory=dict)
     logits: int = 8
     reserve: float = 0
@@ -52,8 +57,8 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A value that was fitted: of a chip or a cluster, with its relative error (one standard
-    deviation by leaving out a source's model at a time) and the runs that it rests on."""
+    """A share that was fitted, of a chip or a cluster, with its relative error (one standard
+    deviation) and how many runs it rests on."""
 
     value: float
     error: float
@@ -88,6 +93,35 @@ def fitted() -> Mapping[str, Mapping[str, Fitted]]:
     """What was fitted: by the name of the symbol, then by chip or cluster."""
     every = _tables().get("fitted", {}).items()
     return MappingProxyType({s: {n: Fitted(**row) for n, row in rows.items()} for s, rows in every})
+
+
+def fitted_to_chip(name: str) -> Mapping[str, tuple[Fitted, tuple[str, ...]]]:
+    """What was fitted for a chip, by the name of the symbol, and for what: of attention the best
+    kernel; of links the mean of its clusters, whose spread the error has too."""
+    kind, known = kind_of_chip(name), {}
+    places = [stack.clusters[kind] for stack in stacks().values() if kind in stack.clusters]
+    for symbol, rows in fitted().items():
+        kernels = [kind, *(owner for owner in rows if owner.startswith(f"{kind}-flash"))]
+        owners = tuple(owner for owner in (*kernels, *dict.fromkeys(places)) if owner in rows)
+        if owners and owners[0] in kernels:
+            owners = (max(owners, key=lambda owner: rows[owner].value),)
+        if owners:
+            known[symbol] = _mean([rows[owner] for owner in owners]), owners
+    return known
+
+
+def _mean(rows: Sequence[Fitted]) -> Fitted:
+    """The mean of several, its error that of one drawn among them."""
+    value = fmean(row.value for row in rows)
+    square = fmean((row.value * row.error) ** 2 + (row.value - value) ** 2 for row in rows)
+    return Fitted(value, sqrt(square) / value, sum(row.runs for row in rows))
+
+
+def step_error(name: str) -> float:
+    """How far off nine of ten predicted steps on a chip are at most, relatively: of runs that were
+    left out of the fit, with their source where no run on the chip is in it."""
+    errors = _tables()["errors"]
+    return float(errors.get(kind_of_chip(name), errors["other"]))
 
 
 def kind_of_chip(name: str) -> str:

@@ -26,16 +26,8 @@ from derive.solve.values import fabric_of
 
 FITTED = (v.eta, v.eta_A, v.eta_node, v.eta_dcn)
 """What of a chip and a cluster is fitted to runs."""
-RECOMPUTED: Mapping[str | None, Mapping[str, str]] = {
-    "partial:selective": {"recompute": "given"},  # every other product: half of the work
-    "partial:minimal": {"recompute": "none"},
-    "partial:custom": {"recompute": "none"},
-    "partial:minimal_with_context": {"recompute": "none"},
-    None: {"recompute": "none"},
-    "none": {"recompute": "none"},
-    "full": {"recompute": "full"},
-    "selective": {"recompute": "none", "kernels": "recomputed"},
-}
+AGAIN: Mapping[str, float] = {"full": 1, "partial:selective": 1 / 2}
+"""The share of its layers that a stage runs again: of every other product, half of the work."""
 
 
 class Replayed(NamedTuple):
@@ -63,6 +55,10 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
     """The run as the step model takes it, or the reason for which it does not."""
     if run.experts:
         return "the step model has no experts yet"
+    if unstated := [
+        name for name in ("layers", "hidden", "heads", "ffn") if not getattr(run, name)
+    ]:
+        return f"{unstated[0]} not stated"
     if run.fsdp is None and run.dp is None:
         return "data degree not stated"
     try:
@@ -71,13 +67,17 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
         return f"{run.chip} is not in the catalogue"
     stack = stacks().get(run.source, OTHER)
     kind = kind_of_chip(on.name)
-    changes: dict[str, Any] = {"sequence_parallel": bool(run.sequence_parallel)}
-    changes |= RECOMPUTED[run.recompute]
+    if "bf16" not in on.precisions:
+        return f"{on.name} has no figure for bf16"
+    kernels = "fused"
     if stack.kernel == "unfused":
-        changes.setdefault("kernels", "unfused")
-    elif run.recompute == "selective":
-        changes["kernels"] = "fused"
-    assumptions = assume(DEFAULT, **changes)
+        kernels = "recomputed" if run.recompute == "selective" else "unfused"
+    assumptions = assume(
+        DEFAULT,
+        sequence_parallel=bool(run.sequence_parallel) or run.tp == 1,  # alike on one chip
+        recompute="given",  # so that one step model serves whatever is run again
+        kernels=kernels,
+    )
     cluster = stack.clusters.get(kind, "")
     values = _values(run, on, stack, assumptions)
     if cluster:
@@ -102,11 +102,14 @@ def _values(run: Run, on: Chip, stack: Stack, assumptions: Assumptions) -> dict[
         v.zero: float(stack.zero if run.zero is None else run.zero),
         v.n_node: float(min(run.node or known.get(v.n_node, 8), run.cards or 1)),
         v.e_g: float(_gradients(run, stack)),
-        v.x_win: float(stack.hidden), v.x_el: float(stack.passes), v.x_pp: 1.0,
+        v.x_win: float(stack.hidden), v.x_el: float(stack.passes),
+        v.x_tp: float(stack.tensor), v.x_pp: float(stack.pipeline),
         v.s_L: float(stack.logits),
         v.e_k: float(_gradients(run, stack) + stack.copies.get(run.precision or "", 0)),
     }  # fmt: skip
-    known[v.L_g] = known[v.L] / known[v.pp] / 2
+    known[v.L_g] = known[v.L] * AGAIN.get(run.recompute or "", 0)
+    if run.recompute != "full":  # which the longest stage is, whole
+        known[v.L_g] /= known[v.pp]
     if run.layer_seconds:
         known[v.B_seq] = known[v.b_seq] * known[v.dp]
     return known

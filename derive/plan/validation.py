@@ -1,16 +1,16 @@
-"""How near predictions come to measured runs: errors, order within sweeps, and what to fit on.
+"""How near predictions come to measured runs: errors, order within sweeps, and what is
+held back together.
 
-Nothing here knows how a time is predicted: `predict` gives the seconds of a run's step and the
-bytes of its fullest chip (None where it does not say), or the reason for which it gives neither.
+Nothing here knows how a time is predicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,6 @@ NEAR = 0.12  # an error that is within
 APART = 0.1  # measured times that are far enough apart for their order to count
 SWEEP = 4  # runs that make a sweep
 FOLDS = 5
-Predict = Callable[[Run], tuple[float, float | None] | str]
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
@@ -65,20 +64,6 @@ class Order(NamedTuple):
     pairs: int
     right: int
     tau: float | None
-
-
-def predictions(
-    runs: Iterable[Run], predict: Predict
-) -> tuple[list[Outcome], dict[str, list[str]]]:
-    """The runs that `predict` answers, and the ids of the others by its reason."""
-    outcomes, refused = [], dict[str, list[str]]()
-    for run in runs:
-        answer = predict(run)
-        if isinstance(answer, str):
-            refused.setdefault(answer, []).append(run.id)
-        else:
-            outcomes.append(Outcome(run, *answer))
-    return outcomes, refused
 
 
 def spread(errors: Sequence[float]) -> Spread:
@@ -139,19 +124,18 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
     return float((one * two).sum() / np.sqrt(untied)) if untied else None
 
 
-# --- what to fit on
+# --- what is held back together
 
 
-class Fold(NamedTuple):
-    """Runs to fit on, and those held back to be predicted."""
-
-    name: str
-    fit: tuple[Run, ...]
-    held: tuple[Run, ...]
+def numbered(keys: Iterable[Hashable]) -> Any:
+    """An array of a number for each key, the same for the same."""
+    places: dict[Hashable, int] = {}
+    return np.array([places.setdefault(key, len(places)) for key in keys])
 
 
-def folds(runs: Sequence[Run], seed: int = 0, count: int = FOLDS) -> list[Fold]:
-    """So many folds: inside each chip, the runs of one source and model are held back together.
+def folds(runs: Sequence[Run], seed: int = 0, count: int = FOLDS) -> Any:
+    """The fold of each run, an array of numbers below `count`: inside each chip, the runs of one
+    source and model are of one.
 
     The draw is by the SHA-256 digest of seed, chip, source and model: the same on every machine. A
     chip of fewer such groups than folds is held back whole where it has one alone.
@@ -161,24 +145,4 @@ def folds(runs: Sequence[Run], seed: int = 0, count: int = FOLDS) -> list[Fold]:
         keys = {(chip, run.source, run.model) for run in of_chip}
         drawn = sorted(keys, key=lambda key: sha256("\0".join((str(seed), *key)).encode()).digest())
         place |= {key: rank % count for rank, key in enumerate(drawn)}
-    return list(_held(runs, lambda run: place[run.chip, run.source, run.model]))
-
-
-def without_source(runs: Sequence[Run]) -> list[Fold]:
-    """A fold for each source, which is held back whole."""
-    return list(_held(runs, lambda run: run.source))
-
-
-def _held(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> Iterator[Fold]:
-    for name, held in grouped(runs, key).items():
-        yield Fold(str(name), tuple(run for run in runs if key(run) != name), tuple(held))
-
-
-def held_back(
-    parts: Sequence[Fold], fit: Callable[[Sequence[Run]], Predict]
-) -> tuple[list[Outcome], dict[str, list[str]]]:
-    """`predictions` of the held runs of each fold, by what `fit` makes of its others."""
-    fitted = {fold.name: fit(fold.fit) for fold in parts}
-    by_id = {run.id: fitted[fold.name] for fold in parts for run in fold.held}
-    held = [run for fold in parts for run in fold.held]
-    return predictions(held, lambda run: by_id[run.id](run))
+    return np.array([place[run.chip, run.source, run.model] for run in runs])

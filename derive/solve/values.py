@@ -4,7 +4,7 @@ caller's own by name, with what follows from them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
@@ -12,11 +12,12 @@ from typing import Any, Protocol, TypeVar
 
 import sympy as sp
 
-from derive.cost.assumptions import CHOICES, Assumptions
+from derive.cost.assumptions import CHOICES, TERMS, Assumptions
 from derive.cost.load import Requirement
 from derive.cost.network import TORUS_AXES
 from derive.facts import Chip, Fact, Model
 from derive.facts.fact import FOLLOWS
+from derive.facts.stacks import fitted_to_chip, kind_of_chip, stacks
 from derive.notation import digits, tex
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, UnitError, quoted, too_large, whole_number
@@ -174,6 +175,8 @@ def facts_of(
     if chip is not None:
         bindings = chip.bindings(assumptions.precision)
         known |= {s: q for s, q in bindings.items() if s in SETTABLE}
+        if "bf16" in chip.precisions:
+            known[v.C_A] = chip.bindings("bf16")[v.C].named("C_A")
         if fabric_of(chip) == "torus":  # a pod takes the place of a node, a torus axis of a link
             known[v.W_node] = chip.quantity("ici_axis").named("W_node")
             if chip.has("pod_chips"):
@@ -202,7 +205,18 @@ def facts_of(
     for symbol, value in assumptions.constants.items():
         if not value.free_symbols:  # the bytes of an element can be left open
             known[symbol] = number(value, v.unit_of_symbol(symbol), symbol.name, status="assumed")
+    if chip is not None and assumptions.corrections & TERMS.keys():
+        known |= {v.find(name): share for name, share in _fitted(chip.name)}
     return known
+
+
+def _fitted(chip: str) -> Iterator[tuple[str, Quantity]]:
+    """The shares that published runs on the chip fit, by symbol, in place of those assumed."""
+    sources = [source for source, stack in stacks().items() if kind_of_chip(chip) in stack.clusters]
+    for name, (share, owners) in fitted_to_chip(chip).items():
+        told = f"fitted to {share.runs} runs of {', '.join(sources)}, off by {share.error:.0%}"
+        quantity = number(share.value, name=name, owner=", ".join(owners), status="derived")
+        yield name, replace(quantity, where=told)
 
 
 def fabric_of(chip: Chip) -> str:

@@ -6,14 +6,13 @@ from itertools import combinations
 from math import isclose, sqrt
 from statistics import mean
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from derive.facts.runs import runs, studied
 from derive.plan import validation
-from derive.plan.validation import Outcome, folds, held_back, kendall, order, predictions, spread
+from derive.plan.validation import Outcome, folds, kendall, numbered, order, spread
 
 STUDIED = [run for run in runs() if studied(run)]
 TIMED = [run for run in STUDIED if run.seconds]
@@ -63,13 +62,6 @@ def test_errors_are_of_what_was_measured():
     assert validation.worst([one, quick], 1) == [quick]
 
 
-def test_what_is_refused_is_counted_by_its_reason():
-    answers = {run.id: (1.0, None) for run in TIMED[::2]}
-    outcomes, refused = predictions(TIMED, lambda run: answers.get(run.id, "odd"))
-    assert [one.run for one in outcomes] == TIMED[::2]
-    assert refused == {"odd": [run.id for run in TIMED[1::2]]}
-
-
 def test_a_perfect_prediction_and_one_upside_down():
     perfect = order(Outcome(run, run.seconds) for run in TIMED)
     assert perfect.right == perfect.pairs and isclose(perfect.tau, 1)
@@ -100,58 +92,28 @@ def test_order_by_counting_pairs():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_fold_holds_back_whole_models_of_a_source(seed):
-    parts = folds(STUDIED, seed)
-    assert len(parts) == validation.FOLDS
-    held = [run.id for fold in parts for run in fold.held]
-    assert sorted(held) == sorted(run.id for run in STUDIED)
-    groups = {}
-    for fold in parts:
-        assert {*fold.fit, *fold.held} == {*STUDIED} and len(fold.fit) + len(fold.held) == 315
-        keys = {(run.chip, run.source, run.model) for run in fold.held}
-        assert keys.isdisjoint((run.chip, run.source, run.model) for run in fold.fit)
-        groups[fold.name] = keys
+    drawn = folds(STUDIED, seed)
+    assert {*drawn} == {*range(validation.FOLDS)} and len(drawn) == len(STUDIED) == 315
+    keys = {}
+    for run, number in zip(STUDIED, drawn, strict=True):
+        keys.setdefault((run.chip, run.source, run.model), set()).add(number)
+    assert all(len(numbers) == 1 for numbers in keys.values())
     for chip in {run.chip for run in STUDIED}:  # dealt out evenly inside each chip
-        dealt = [sum(key[0] == chip for key in keys) for keys in groups.values()]
-        assert max(dealt) - min(dealt) <= 1
+        dealt = [min(numbers) for key, numbers in keys.items() if key[0] == chip]
+        counts = [dealt.count(number) for number in range(validation.FOLDS)]
+        assert max(counts) - min(counts) <= 1
 
 
 def test_folds_are_drawn_by_the_seed_alone():
     def drawn(rows, seed):
-        return {frozenset(run.id for run in fold.held) for fold in folds(rows, seed)}
+        numbers = dict(zip((run.id for run in rows), folds(rows, seed).tolist(), strict=True))
+        return tuple(numbers[run.id] for run in STUDIED)
 
     assert drawn(STUDIED, 1) == drawn(STUDIED[::-1], 1)
-    assert len({frozenset(drawn(STUDIED, seed)) for seed in range(5)}) == 5
+    assert len({drawn(STUDIED, seed) for seed in range(5)}) == 5
 
 
-def test_a_source_is_held_back_whole():
-    parts = validation.without_source(STUDIED)
-    assert {fold.name for fold in parts} == {run.source for run in STUDIED}
-    for fold in parts:
-        assert {run.source for run in fold.held} == {fold.name}
-        assert fold.name not in {run.source for run in fold.fit}
-        assert len(fold.fit) + len(fold.held) == len(STUDIED)
-
-
-def test_held_runs_are_predicted_by_what_was_fitted_without_them():
-    """The factor that fits best, of a model that is a constant share of the peak."""
-
-    def fit(seen):
-        known = {run.id for run in seen}
-        factor = float(np.median([run.seconds / run.chip_tokens for run in seen]))
-
-        def predict(run):
-            assert run.id not in known
-            return "on TPU" if run.chip == "b200" else (factor * run.chip_tokens, None)
-
-        return predict
-
-    parts = folds(TIMED, seed=3)
-    outcomes, refused = held_back(parts, fit)
-    b200 = {run.id for run in TIMED if run.chip == "b200"}
-    assert {*refused["on TPU"]} == b200 and len(outcomes) + len(b200) == len(TIMED)
-    for fold in parts:
-        factor = np.median([run.seconds / run.chip_tokens for run in fold.fit])
-        ids = {run.id for run in fold.held}
-        for one in outcomes:
-            if one.run.id in ids:
-                assert isclose(one.seconds, factor * one.run.chip_tokens)
+@given(st.lists(st.text(max_size=2), max_size=20))
+def test_what_is_alike_has_one_number(keys):
+    numbers = numbered(keys).tolist()
+    assert len({*zip(keys, numbers, strict=True)}) == len({*keys}) == len({*numbers})

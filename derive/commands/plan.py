@@ -120,6 +120,7 @@ def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
         assumptions=assumptions,
         values=values,
         layout=options.layout or "",
+        tokens=None if options.tokens is None else _count(options.tokens, v.R, "--tokens"),
     )
     if "P" in values:
         check_parameters(chosen, asked)
@@ -211,12 +212,16 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "candidates": ranking.candidates,
         "fit": ranking.fit,
         "rejected": ranking.rejected,
-        "plans": [plan.row for plan in plans],
+        "plans": [_with_stages(plan) if len(plans) <= report.TOP else plan.row for plan in plans],
     }
     if not ranking.fit:
         data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
         data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in ranking.near]
     return data
+
+
+def _with_stages(plan: Plan) -> dict[str, Any]:
+    return {**plan.row, "stages": plan.stages_data}
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Ranking:
     def lines(self, plans: Sequence[Plan]) -> list[str]:
         """What is planned, some first plans or what is nearest, and how many fit and do not."""
         if self.fit:
-            lines = report.table(plans)
+            lines = report.table(plans) if len(plans) != 1 else report.one_plan(plans[0])
         else:
             lines = report.nothing(self.task, self.too_large, self.near)
         fit = "1 plan fits" if self.fit == 1 else f"{self.fit:,} plans fit"
@@ -87,6 +87,7 @@ class Ranking:
             *lines,
             f"{fit} of {self.candidates:,} {combinations}",
             *(f"  {n:,} rejected: {REASONS[reason]}" for reason, n in self.rejected.items()),
+            *report.basis(self.task),
         ]
 
     def __getitem__(self, axis: sp.Symbol) -> Any:

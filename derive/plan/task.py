@@ -36,6 +36,7 @@ from derive.solve.values import (
 
 DEGREES = tuple(axis.symbol for axis in AXES)
 NOUNS = {"batch": "sequence", "cards": "card", "seq": "token"}
+MOST = 10**24  # tokens of a run
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
 SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
 RULED = (v.n_node, v.L, v.K, v.G, v.T_min)  # what the rules on degrees need
@@ -60,6 +61,7 @@ class Task:
     fixed: Mapping[sp.Symbol, int]
     fabric: str = "switch"
     given: tuple[sp.Symbol, ...] = ()
+    tokens: int | None = None  # of a run
 
     def __repr__(self) -> str:
         """What is planned, in one line."""
@@ -115,6 +117,13 @@ class Task:
         return tuple(s for s in self.given if s not in used and s.name not in counted_from)
 
     @property
+    def rests_on(self) -> dict[sp.Symbol, Quantity]:
+        """The constants that play a part, those of the model's shape and of the task left out."""
+        told = {*SHAPES, v.P, v.T, v.B_seq}
+        used = {*_symbols(self.step), v.n_node} - told
+        return {s: value for s, value in self.constants.items() if s in used}
+
+    @property
     def space(self) -> Space:
         """The grid that is searched; raises DeriveError as `axes.grid` does."""
         return grid(self.counts, self.fixed)
@@ -135,6 +144,7 @@ def task(
     assumptions: Assumptions | str = DEFAULT,
     values: Mapping[Any, object] | None = None,
     layout: str = "",
+    tokens: object = None,
 ) -> Task:
     """The task, with `values` by symbol or name in place of facts and assumptions; degrees among
     them are fixed, as are those of a `layout`, "tp=8,pp=16,recompute=full", whose choices take the
@@ -167,7 +177,7 @@ def task(
     bound[v.B_seq] = number(batch, v.unit_of_symbol(v.B_seq), "B_seq")
     asked = Task(
         model.name, chip.name, cards, seq, batch, assumptions, bound, fixed,
-        fabric_of(chip), chosen,
+        fabric_of(chip), chosen, None if tokens is None else whole(tokens, v.R, "tokens", MOST),
     )  # fmt: skip
     _check(asked)
     return asked

@@ -17,7 +17,7 @@ from derive.notation.printed import decimals, exact, printed, share, si, signifi
 from derive.notation.quantity import number
 from derive.notation.text import aligned
 from derive.notation.units import flop, second, token
-from derive.plan.axes import AXES, Degrees, Space, broken, worded
+from derive.plan.axes import AXES, REASONS, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import Task, amounts
@@ -123,8 +123,27 @@ def basis(task: Task) -> list[str]:
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ")]
 
 
-def nothing(task: Task, too_large: Sequence[Plan], near: Sequence[Near]) -> list[str]:
-    """What is nearest to fitting where nothing fits, with what it lacks: plans that lack memory
+def reason(task: Task, rule: str) -> str:
+    """Why combinations are rejected, in words."""
+    return f"{REASONS[rule]}{_again(task) if rule == 'memory' else ''}"
+
+
+def _again(task: Task) -> str:
+    """What of a plan that does not fit is run again."""
+    wanted = task.assumptions.recompute
+    if wanted == "given":
+        return f" with {task.numbers[v.L_g]} layers of a stage recomputed"
+    least = {"least": " even with every layer recomputed", "none": " with nothing recomputed"}
+    return least.get(wanted, " with every layer recomputed")
+
+
+def instead(other: tuple[str, Plan] | None) -> list[str]:
+    """What would have to be let go for a plan to fit, and that plan."""
+    return [f"  fits: {other[0]}: {other[1]!r}"] if other else []
+
+
+def nothing(task: Task, cause: str, too_large: Sequence[Plan], near: Sequence[Near]) -> list[str]:
+    """Why nothing fits and what is nearest to fitting, with what it lacks: plans that lack memory
     alone, or `near`, where every combination breaks a rule on whole numbers."""
     told = ""
     if too_large:
@@ -133,7 +152,7 @@ def nothing(task: Task, too_large: Sequence[Plan], near: Sequence[Near]) -> list
         told = "; nearest: the smallest change of one number"
         if not near[0].plan.lacks_bytes:
             told += ", what then fits in memory first"
-    lines = [f"nothing fits{told}"]
+    lines = [f"nothing fits: {reason(task, cause)}{told}"]
     lines += [f"  nearest: {plan.degrees} {_need(plan)}" for plan in too_large]
     for lacking in near:
         takes = ", or ".join(amounts(x.quantity, x.values) for x in lacking.changes)
@@ -152,7 +171,7 @@ def _need(plan: Plan) -> str:
     if not plan.lacks_bytes:
         return f"fits in {size(plan.memory_bytes)} of {budget}"
     return (
-        f"needs {size(plan.memory_bytes)} of {budget} with every layer recomputed, "
+        f"needs {size(plan.memory_bytes)} of {budget}{_again(plan.task).replace(' even', '')}, "
         f"{size(plan.lacks_bytes)} too much"
     )
 

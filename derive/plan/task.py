@@ -16,6 +16,7 @@ import numpy as np
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
+from derive.cost.schedule import OF_STEP
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
@@ -105,6 +106,7 @@ class Task:
             expert_width=int(self.values[v.F_E].value) if v.E in self.values else 0,
             wide="wide_grid" in self.assumptions,
             uneven="uneven_stages" in self.assumptions,
+            interleaves=OF_STEP[self.assumptions.schedule].interleaves,
             sharded="sharded_states" in self.assumptions,
             held=self.fixed.get(v.dp),
         )  # fmt: skip
@@ -164,6 +166,8 @@ def task(
     if twice := [s.name for s in laid_out.degrees if s in fixed]:
         raise DeriveError(f"{twice[0]} is given by the layout and as a value; leave one out")
     fixed |= laid_out.degrees
+    if laid_out.again is not None and v.L_g in given:
+        raise DeriveError("recompute is given by the layout and L_g as a value; leave one out")
     if laid_out.again:
         given[v.L_g] = number(laid_out.again, v.unit_of_symbol(v.L_g), "L_g")
     for symbol in given:
@@ -218,6 +222,12 @@ def _check(asked: Task) -> None:
             raise DeriveError(f"{glossed((symbol,))}: {told}, found {quoted(value)}")
     check_values(asked.values)
     n = asked.numbers
+    if asked.assumptions.recompute == "given":
+        layers, stages = n[v.L], asked.fixed.get(v.pp, 1)
+        if n[v.L_g] > (most := -(-layers // stages)):
+            stage = f" of a stage ({layers} on {stages} stages)" if stages > 1 else ""
+            told = f"expected at most the {most} layers{stage or ' that there are'}"
+            raise DeriveError(f"recompute: {told}, found {n[v.L_g]}")
     if n[v.P] <= (tables := n[v.n_V] * n[v.V] * n[v.D]):
         told = f"expected more parameters than the embedding and the head have, {int(tables):,}"
         raise DeriveError(f"P: {told}, found {n[v.P]}")

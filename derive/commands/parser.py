@@ -314,6 +314,7 @@ def _task(one: ArgumentParser, *, required: bool) -> None:
         _once(one, f"--{name}", required=required, metavar=METAVARS.get(name), help=told)
     told = "degrees to hold and choices of the step: tp=8,pp=16,virtual=8,zero=1,recompute=full"
     _once(one, "--layout", metavar="LAYOUT", help=told)
+    _once(one, "--tokens", metavar="TOKENS", help="of a run, whose days are told: 15T")
     told = "notebook, corrected or default (the default), or such as notebook+ring_tensor"
     _once(one, "--assume", help=told)
     told = "a constant (eta=0.5, M_hbm=96 GB), or a degree to hold (tp, cp, pp, dp, b_seq)"

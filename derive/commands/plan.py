@@ -46,7 +46,9 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     ranking = search(asked_of(options)[0], top=0 if also or compared else top)
     plans = ranking.plans(top)
     data = as_data(ranking, plans)
-    if not ranking.fit:
+    unranked = [] if ranking.fit else _unranked(ranking, also, compared)
+    if unranked:
+        data["unranked"] = [line.strip() for line in unranked]
         also, compared = [], []
     ranks = [_rank(ranking, wanted, "--also") for wanted in also]
     others = [(rank, ranking.plan(rank)) for rank in ranks]
@@ -56,7 +58,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
         lines = report.notebook_lines(ranking.task, ranking.fit, plans, others)
     else:
         lines = ranking.lines(plans)
-        lines += [f"rank {rank}: {plan.degrees}" for rank, plan in others]
+        lines += [f"rank {rank}: {plan!r}" for rank, plan in others]
+    lines += unranked
     if compared:
         better, worse = _pair(ranking, compared)
         saved = report.differences(better, worse)
@@ -120,6 +123,7 @@ def asked_of(options: Namespace) -> tuple[Task, Catalogue]:
         assumptions=assumptions,
         values=values,
         layout=options.layout or "",
+        tokens=None if options.tokens is None else _count(options.tokens, v.R, "--tokens"),
     )
     if "P" in values:
         check_parameters(chosen, asked)
@@ -161,17 +165,34 @@ def _degrees(text: str, option: str) -> Wanted:
 def _rank(ranking: Ranking, wanted: Wanted, option: str) -> int:
     """The rank of the best plan with some degrees; raises DeriveError that says why there is
     none."""
-    space, cards = ranking.space, ranking.task.cards
-    row = degrees(**wanted)
-    if row.dp and row.size * row.dp != cards:
-        total = f"{row.size * row.dp:,} cards, not the {cards:,} given"
-        raise DeriveError(f"{option}: {row} is {total}")
     try:
         return ranking.rank(**wanted)
     except DeriveError:
-        firsts = {axis.name: rows[0] for axis, rows in zip(AXES, space.values, strict=True) if rows}
-        row = degrees(**{**firsts, **wanted, "dp": 0})
-        raise DeriveError(f"{option}: {report.why_not(ranking.task, space, row)}") from None
+        raise DeriveError(f"{option}: {_why_not(ranking, wanted)}") from None
+
+
+def _why_not(ranking: Ranking, wanted: Wanted) -> str:
+    """Why no plan that fits has some degrees."""
+    space, cards = ranking.space, ranking.task.cards
+    row = degrees(**wanted)
+    if row.dp and row.size * row.dp != cards:
+        return f"{row} is {row.size * row.dp:,} cards, not the {cards:,} given"
+    firsts = {axis.name: rows[0] for axis, rows in zip(AXES, space.values, strict=True) if rows}
+    return report.why_not(ranking.task, space, degrees(**{**firsts, **wanted, "dp": 0}))
+
+
+def _unranked(
+    ranking: Ranking, also: Sequence[Wanted], compared: Sequence[int | Wanted]
+) -> list[str]:
+    """What --also and --why are told where nothing fits: each plan by its degrees with what rejects
+    it, and that there are no ranks."""
+    wanted = [(option, x) for option, rows in (("also", also), ("why", compared)) for x in rows]
+    return [
+        f"--{option}: {_why_not(ranking, x)}"
+        if not isinstance(x, int)
+        else f"--{option}: nothing fits, so that no plan has rank {x}"
+        for option, x in wanted
+    ]
 
 
 def _rank_or_degrees(text: str) -> int | Wanted:
@@ -211,12 +232,21 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "candidates": ranking.candidates,
         "fit": ranking.fit,
         "rejected": ranking.rejected,
-        "plans": [plan.row for plan in plans],
+        "plans": [_with_stages(plan) if len(plans) <= report.TOP else plan.row for plan in plans],
     }
     if not ranking.fit:
+        data["cause"] = ranking.cause
+        data["instead"] = None
+        if ranking.instead:
+            told, plan = ranking.instead
+            data["instead"] = {"change": told, **plan.row}
         data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
         data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in ranking.near]
     return data
+
+
+def _with_stages(plan: Plan) -> dict[str, Any]:
+    return {**plan.row, "stages": plan.stages_data}
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sympy as sp
 
+from derive.cost.schedule import by_stage, layer_split, why_not
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 
@@ -23,21 +24,23 @@ REASONS: Mapping[str, str] = MappingProxyType({
     "tensor_beyond_node": "the tensor group is larger than a node",
     "heads": "the heads do not split over the tensor group",
     "sequence": "the sequence does not split evenly over the context group",
+    "zigzag": "the sequence does not split into the 2c equal pieces of zigzag",
     "short_chunk": "too few tokens per context-parallel rank",
     "layers": "the layers do not split evenly over the stages",
-    "virtual": "the layers, or those and embedding and head, do not split over the stages",
-    "unpiped": "virtual stages are those of a pipeline",
-    "alone": "there is no data group over which gradients or weights would be split",
-    "replicas": "the replicas do not divide the data group, or nothing is split over it",
     "experts": "the experts do not split over their group",
     "width": "the width of an expert does not split over its tensor group",
-    "folded": "the expert groups do not divide the tensor, context and data groups",
+    "uninterleaved": "the schedule has no virtual stages",
     "unmodelled": "the step model has no terms for it",
     "cards": "the degrees do not divide the cards",
     "held": "the data degree is not the one that is held",
+    "folded": "the expert groups do not divide the tensor, context and data groups",
+    "unpiped": "virtual stages are those of a pipeline",
+    "virtual": "the layers, or those and embedding and head, do not split over the virtual stages",
+    "alone": "there is no data group over which gradients or weights would be split",
+    "replicas": "the replicas do not divide the data group, or nothing is split over it",
     "batch": "the batch does not split over the data group in whole micro-batches",
     "interleaved": "the micro-batches do not divide by the stages, which interleaving takes",
-    "memory": "does not fit in memory even with every layer recomputed",
+    "memory": "does not fit in memory",
 })  # fmt: skip
 MOST_STAGES = 64
 MOST_RANKS = 64  # of a context group
@@ -47,8 +50,8 @@ class Counts(NamedTuple):
     """The whole numbers of a task, which alone decide what divides what: cards, those of a node,
     tokens and sequences, layers, heads, the least tokens of a context rank, into how many pieces a
     context rank's tokens are cut, the experts of a layer and their width (0 without), whether the
-    grid is the wide one, whether stages may be uneven and states be split, and the data degree that
-    is held, if any."""
+    grid is the wide one, whether stages may be uneven, whether they may be interleaved, whether
+    states may be split, and the data degree that is held, if any."""
 
     cards: int
     seq: int
@@ -63,6 +66,7 @@ class Counts(NamedTuple):
     expert_width: int
     wide: bool
     uneven: bool
+    interleaves: bool
     sharded: bool
     held: int | None
 
@@ -87,15 +91,16 @@ def _context(n: Counts, degree: int) -> str | None:
     if degree == 1:
         return None
     if n.seq % (n.pieces * degree):
-        return "sequence"
+        return "sequence" if n.seq % degree else "zigzag"
     return "short_chunk" if n.seq // degree < n.least_chunk else None
 
 
 def _context_facts(n: Counts, degree: int) -> str:
-    facts = f"{n.seq} tokens, at least {n.least_chunk} a rank"
-    if n.seq % degree or n.seq % (n.pieces * degree) == 0:
-        return facts
-    return f"{facts}, which zigzag cuts into 2c = {n.pieces * degree} equal pieces"
+    pieces = n.pieces * degree
+    if n.seq % pieces == 0:
+        return f"{n.seq} tokens, at least {n.least_chunk} a rank"
+    near = f"; {n.seq // pieces * pieces} or {-(-n.seq // pieces) * pieces} tokens do"
+    return f"{n.seq} tokens in {'2c = ' if n.pieces > 1 else ''}{pieces} pieces{near}"
 
 
 def _stages(n: Counts, degree: int) -> str | None:
@@ -105,7 +110,23 @@ def _stages(n: Counts, degree: int) -> str | None:
 
 
 def _virtual(n: Counts, degree: int) -> str | None:
+    if degree > 1 and n.uneven and not n.interleaves:
+        return "uninterleaved"
     return "unmodelled" if degree > 1 and not n.uneven else None
+
+
+def _stage_facts(n: Counts, degree: int) -> str:
+    facts = f"{n.layers} layers"
+    if n.uneven or degree > n.layers:
+        return facts
+    return f"{facts}; with uneven_stages, as default has it, {_split(n.layers, degree)} do"
+
+
+def _split(layers: int, stages: int, virtual: int = 1) -> str:
+    """The layers of the stages, as "7, 14 x 8, 7"."""
+    split = by_stage(layer_split(layers, stages * virtual), stages)
+    runs = ((count, len([*group])) for count, group in groupby(split))
+    return ", ".join(f"{times} x {count}" if times > 1 else f"{count}" for count, times in runs)
 
 
 def _zero(n: Counts, degree: int) -> str | None:
@@ -148,6 +169,44 @@ def _replicated(n: Counts, x: Values) -> Any:
     return (x["replicas"] == 1) | ((x["dp"] % x["replicas"] == 0) & (x["zero"] > 1))
 
 
+def _pieces_facts(n: Counts, x: Mapping[str, int]) -> str:
+    stages, virtual = x["pp"], x["virtual"]
+    every = range(1, (n.layers + 2) // stages + 1)
+    fitting = [w for w in every if _pieces(n, {"pp": stages, "virtual": w})]
+    near = min(fitting, key=lambda w: (abs(w - virtual), -w), default=1)
+    split = (
+        f"; virtual={near} does, with {_split(n.layers, stages, near)} layers" if fitting else ""
+    )
+    return (
+        f"{n.layers} layers on {stages} stages x {virtual} virtual: {stages * virtual} divides "
+        f"neither {n.layers} nor, with embedding and head, {n.layers + 2}{split}"
+    )
+
+
+def _turns_facts(n: Counts, x: Mapping[str, int]) -> str:
+    step = x["dp"] * x["micro_batch"]
+    told = why_not("interleaved", x["pp"], x["virtual"], n.batch // step)
+    turn = step * x["pp"]
+    near = [k for k in (n.batch // turn * turn, (n.batch // turn + 1) * turn) if k]
+    return f"{told}; a batch of {' or '.join(map(str, near))} sequences does, or virtual=1"
+
+
+def _replica_facts(n: Counts, x: Mapping[str, int]) -> str:
+    near = max(k for k in range(1, min(x["replicas"], x["dp"]) + 1) if x["dp"] % k == 0)
+    told = f"replicas={x['replicas']} of dp={x['dp']} at zero={x['zero']}"
+    return f"{told}; replicas={near if x['zero'] > 1 else 1} does"
+
+
+class Joint(NamedTuple):
+    """A rule on several degrees: a key of REASONS, the axes that it reads, whether it holds, and
+    what it rests on where it does not."""
+
+    reason: str
+    reads: tuple[str, ...]
+    holds: Callable[[Counts, Values], Any]
+    facts: Callable[[Counts, Mapping[str, int]], str]
+
+
 @dataclass(frozen=True)
 class Axis:
     """A degree that a plan has.
@@ -156,9 +215,9 @@ class Axis:
     a task's own grid; None where it is what the cards leave to the axes that divide them. `rule`
     gives why no plan has a degree by itself, a key of REASONS, and `facts` what that rests on.
     `divides` are the quantities of Counts that the product of all axes which name it, this one the
-    last of them, has to divide; `joint` are other rules on it and the axes before it, by reason. A
-    degree of 1 goes without saying unless `said` or, in tables, `column`. `traffic` says whether
-    its group sends something in a step of its own.
+    last of them, has to divide; `joint` are other rules on it and the axes before it. A degree of
+    1 goes without saying unless `said` or, in tables, `column`. `traffic` says whether its group
+    sends something in a step of its own.
     """
 
     symbol: sp.Symbol
@@ -167,7 +226,7 @@ class Axis:
     rule: Callable[[Counts, int], str | None] = lambda n, degree: None
     facts: Callable[[Counts, int], str] = lambda n, degree: "only 1 is planned"
     divides: tuple[str, ...] = ()
-    joint: tuple[tuple[str, Callable[[Counts, Values], Any]], ...] = ()
+    joint: tuple[Joint, ...] = ()
     said: bool = True
     column: bool = True
     traffic: bool = True
@@ -202,7 +261,7 @@ _ROWS = (
     ),
     Axis(
         v.pp, "pp", lambda n: _stage_counts(n) if n.wide else (1, 2, 4, 8, 16), _stages,
-        lambda n, x: f"{n.layers} layers", divides=("cards",),
+        _stage_facts, divides=("cards",),
     ),
     Axis(
         v.dp, "dp", None, lambda n, x: "held" if n.held not in (None, x) else None,
@@ -216,31 +275,45 @@ _ROWS = (
     Axis(
         v.etp, "etp", lambda n: (1,), _expert_width,
         lambda n, x: f"experts {n.expert_width} wide" if n.experts else "no experts",
-        joint=(("folded", _folded),), said=False, column=False, traffic=False,
+        joint=(Joint(
+            "folded", ("tp", "cp", "dp", "ep", "etp"), _folded,
+            lambda n, x: f"ep={x['ep']} x etp={x['etp']} of {x['tp'] * x['cp'] * x['dp']} chips",
+        ),),
+        said=False, column=False, traffic=False,
     ),
     Axis(
-        v.virtual, "virtual", lambda n: (1, 2, 4, 8) if n.uneven else (1,), _virtual,
+        v.virtual, "virtual", lambda n: (1, 2, 4, 8) if n.uneven and n.interleaves else (1,),
+        _virtual, lambda n, x: "1f1b has" if n.uneven else "uneven_stages, as in default, has",
         joint=(
-            ("unpiped", lambda n, x: (x["virtual"] == 1) | (x["pp"] > 1)),
-            ("virtual", _pieces),
+            Joint(
+                "unpiped", ("pp", "virtual"), lambda n, x: (x["virtual"] == 1) | (x["pp"] > 1),
+                lambda n, x: f"virtual={x['virtual']} on pp=1; virtual=1 does",
+            ),
+            Joint("virtual", ("pp", "virtual"), _pieces, _pieces_facts),
         ),
         said=False, column=False, traffic=False,
     ),
     Axis(
         v.zero, "zero", lambda n: (1, 2, 3) if n.sharded else (1,), _zero,
-        lambda n, x: "ZeRO has stages 0 to 3",
-        joint=(("alone", lambda n, x: (x["zero"] < 2) | (x["cp"] * x["dp"] > 1)),),
+        lambda n, x: f"ZeRO has stages 0 to 3{'' if n.sharded else '; without sharded_states, 1'}",
+        joint=(Joint(
+            "alone", ("cp", "dp", "zero"),
+            lambda n, x: (x["zero"] < 2) | (x["cp"] * x["dp"] > 1),
+            lambda n, x: f"zero={x['zero']} on cp x dp = 1; zero=1 does",
+        ),),
         said=False, column=False, traffic=False,
     ),
     Axis(
         v.replicas, "replicas", lambda n: (1,), 
         lambda n, x: "unmodelled" if x > 1 and not n.sharded else None,
-        joint=(("replicas", _replicated),),
+        joint=(Joint("replicas", ("dp", "zero", "replicas"), _replicated, _replica_facts),),
         said=False, column=False, traffic=False,
     ),
     Axis(
         v.b_seq, "micro_batch", _micro_batches,
-        divides=("batch",), joint=(("interleaved", _turns),),
+        divides=("batch",), joint=(
+            Joint("interleaved", ("pp", "dp", "virtual", "micro_batch"), _turns, _turns_facts),
+        ),
         said=False, traffic=False,
     ),
 )  # fmt: skip
@@ -302,17 +375,20 @@ def broken(n: Counts, row: Degrees) -> str | None:
             products[quantity] = products.get(quantity, 1) * degree
             if getattr(n, quantity) % products[quantity]:
                 return quantity
-        for reason, holds in axis.joint:
-            if not holds(n, before):
-                return reason
+        for joint in axis.joint:
+            if not joint.holds(n, before):
+                return joint.reason
     return None
 
 
 def worded(n: Counts, row: Degrees, rule: str) -> str:
-    """Why a rule rejects a combination, with what that rests on where one degree breaks it."""
-    for axis, degree in zip(AXES, row, strict=True):
-        if axis.values and axis.rule(n, degree) == rule:
-            return f"{REASONS[rule]} ({axis.facts(n, degree)})"
+    """Why a rule rejects a combination, with what that rests on where its degrees break it."""
+    values = {axis.name: degree for axis, degree in zip(AXES, row.on(n.cards), strict=True)}
+    for axis in AXES:
+        if axis.values and axis.rule(n, values[axis.name]) == rule:
+            return f"{REASONS[rule]} ({axis.facts(n, values[axis.name])})"
+        if told := [joint.facts(n, values) for joint in axis.joint if joint.reason == rule]:
+            return f"{REASONS[rule]} ({told[0]})"
     return REASONS[rule]
 
 
@@ -391,17 +467,40 @@ def _check_fixed(n: Counts, fixed: Mapping[sp.Symbol, int]) -> None:
     if n.cards % cards or (every and cards != n.cards):
         names = " x ".join(f"{s}={x}" for s, x in fixed.items() if s in ranks)
         told = f"not the {n.cards} given" if every else f"and does not divide {n.cards} cards"
-        raise DeriveError(f"{names} makes {cards}, {told}")
-    if n.batch % prod(fixed.get(a.symbol, 1) for a in AXES if "batch" in a.divides):
+        raise DeriveError(f"{names} makes {cards}, {told}{_fitting(n, fixed, ranks, every)}")
+    step = prod(fixed.get(a.symbol, 1) for a in AXES if "batch" in a.divides)
+    if n.batch % step:
         over = f"over dp={fixed[v.dp]} " if v.dp in fixed else ""
         told = f"{over}into micro-batches of {fixed.get(v.b_seq, 1)}"
-        raise DeriveError(f"the batch of {n.batch} sequences does not split {told}")
+        near = " or ".join(
+            f"{k}" for k in (n.batch // step * step, -(-n.batch // step) * step) if k
+        )
+        raise DeriveError(f"the batch of {n.batch} sequences does not split {told}; {near} does")
+    held = {axis.name: fixed[axis.symbol] for axis in AXES if axis.symbol in fixed}
+    if all(a.symbol in fixed for a in AXES if "cards" in a.divides):
+        held["dp"] = n.cards // prod(fixed[a.symbol] for a in AXES if "cards" in a.divides)
+    for joint in (joint for axis in AXES for joint in axis.joint):
+        if all(name in held for name in joint.reads) and not joint.holds(n, held):
+            raise DeriveError(f"{REASONS[joint.reason]}: {joint.facts(n, held)}")
+
+
+def _fitting(
+    n: Counts, fixed: Mapping[sp.Symbol, int], ranks: Sequence[sp.Symbol], every: bool
+) -> str:
+    """The largest value of the last degree that alone makes the cards, or divides them."""
+    for symbol in (s for s in reversed(ranks) if s in fixed):
+        rest = prod(fixed[s] for s in ranks if s in fixed and s != symbol)
+        most = n.cards // rest if every else min(fixed[symbol], n.cards // rest)
+        if n.cards % rest == 0 and most:
+            near = next(x for x in range(most, 0, -1) if n.cards // rest % x == 0)
+            return f"; {symbol}={near} does"
+    return ""
 
 
 def _check_sequence(n: Counts, ranks: Sequence[int]) -> None:
     """A sequence that no context degree but 1 divides is taken for a mistake."""
     wide = [cp for cp in ranks if cp > 1]
-    if not wide or any(_context(n, cp) != "sequence" for cp in wide):
+    if not wide or any(_context(n, cp) not in ("sequence", "zigzag") for cp in wide):
         return
     even = min(wide) * n.pieces
     pieces = f"{n.pieces}c, the pieces of zigzag, for " if n.pieces > 1 else ""

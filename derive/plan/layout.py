@@ -57,7 +57,10 @@ def layout(text: str) -> Layout:
         if axis:
             degrees[axis.symbol] = _whole(name, value, axis.least)
         elif name == "recompute":
-            choices |= _recomputation(value)
+            ways = _recomputation(value)
+            if twice := [way for way in ways if way in choices]:
+                raise DeriveError(f"layout: {twice[0]} is given, and by recompute={value} as well")
+            choices |= ways
             again = int(value) if value.isdigit() else None
         elif name in CHOICES:
             choices[name] = _chosen(name, value)

@@ -249,18 +249,21 @@ class Regrouped(Mesh):
         return (outer * self.sizes["pp"] + stage) * self.apart + inner
 
 
-def regrouped(cards: Mesh, *, etp: int = 1, ep: int = 1) -> Regrouped:
+def regrouped(cards: Mesh, *, etp: int | None = None, ep: int = 1) -> Regrouped:
     """The cards of each stage, in rank order, as etp x ep x edp, expert tensor innermost.
 
-    etp * ep must divide the cards of a stage (tp * cp * dp), which gives edp. Raises DeriveError.
+    Without etp it is tp, as Megatron-LM has it [R-megatron]. etp * ep must divide the cards of a
+    stage (tp * cp * dp), which gives edp. Raises DeriveError.
     """
     stages = cards.sizes.get("pp", 1)
     stage = cards.cards // stages
+    etp = cards.sizes.get("tp", 1) if etp is None else etp
     for name, size in (("etp", etp), ("ep", ep)):
         whole_number(name, size)
     if stage % (etp * ep):
         cards_of = f"the {stage} cards of a stage (tp x cp x dp)"
-        raise DeriveError(f"etp={etp} x ep={ep} does not divide {cards_of}")
+        told = "" if etp == 1 else "; etp is tp unless it is given, as etp=1"
+        raise DeriveError(f"etp={etp} x ep={ep} does not divide {cards_of}{told}")
     sizes = (("etp", etp), ("ep", ep), ("edp", stage // (etp * ep)), ("pp", stages))
     apart = cards.stride("pp") if "pp" in cards.sizes else cards.cards
     return Regrouped(sizes, cards.cards_per_node, apart)

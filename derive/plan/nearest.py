@@ -22,21 +22,23 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from derive.cost.assumptions import assume
 from derive.notation import symbols as v
 from derive.notation.quantity import number
 from derive.plan.axes import Counts, Degrees, Space, broken
 from derive.plan.plan import Plan, least_memory, plan_of
-from derive.plan.task import DEGREES, LARGEST, Task
+from derive.plan.task import DEGREES, LARGEST, Task, amounts
 
 CLOSEST = 3  # plans that are told where none fits
+DOUBLED = 9  # times that the cards are, to tell how many would do
 # The quantities of a task that may change, and the symbol of each in the step model, if any.
 QUANTITIES: Mapping[str, sp.Symbol | None] = MappingProxyType(
     {"batch": v.B_seq, "cards": None, "seq": v.T}
 )
 # Which of them can mend a rule; what breaks another rule is never near.
 MENDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "sequence": ("seq",), "short_chunk": ("seq",), "cards": ("cards",), "held": ("cards",),
-    "batch": ("batch", "cards"),
+    "sequence": ("seq",), "zigzag": ("seq",), "short_chunk": ("seq",), "cards": ("cards",),
+    "held": ("cards",), "batch": ("batch", "cards"),
 })  # fmt: skip
 
 
@@ -90,6 +92,23 @@ def changed(task: Task, quantity: str, value: int) -> Task:
         values[symbol] = number(value, v.unit_of_symbol(symbol), symbol.name)
     fields: dict[str, Any] = {quantity: value}
     return replace(task, values=values, **fields)
+
+
+def let_go(task: Task) -> Iterator[tuple[str, Task]]:
+    """The task without one thing that it holds or assumes, each with what that is, the nearest
+    first: a held degree, recomputation, even stages, then the cards, doubled again and again."""
+    for symbol, degree in reversed([*task.fixed.items()]):
+        rest = {s: x for s, x in task.fixed.items() if s != symbol}
+        yield f"without {symbol}={degree}", replace(task, fixed=rest)
+    under = task.assumptions
+    if under.recompute != "least":
+        yield "recompute=least", replace(task, assumptions=assume(under, recompute="least"))
+    if "uneven_stages" not in under:
+        even = assume(under, corrections=under.corrections | {"uneven_stages"})
+        yield "uneven_stages", replace(task, assumptions=even)
+    for power in range(1, DOUBLED + 1 if v.dp not in task.fixed else 1):
+        cards = task.cards * 2**power
+        yield amounts("cards", (cards,)), changed(task, "cards", cards)
 
 
 def least_first(task: Task, rows: Sequence[Degrees]) -> list[tuple[float, Degrees]]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
 
+from derive.cost.memory import stages_held
+from derive.cost.schedule import OF_STEP
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
 from derive.notation.errors import guarded, unknown
@@ -24,6 +26,21 @@ from derive.plan.task import DEGREES, Task
 from derive.solve.evaluate import EXACT, Compiled, as_float, compiled, exactly, floats
 
 MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step model's utilisation
+
+
+class Stage(NamedTuple):
+    """A stage of a pipeline: its layers, the micro-batches that it has saved at once, and of a chip
+    of it the parameters and the bytes, by kind."""
+
+    layers: int
+    in_flight: Fraction
+    parameters: Fraction
+    memory: Mapping[str, Fraction]
+
+    @property
+    def memory_bytes(self) -> Fraction:
+        """The memory of a chip."""
+        return sum(self.memory.values(), start=Fraction(0))
 
 
 @guarded
@@ -91,22 +108,92 @@ class Plan:
 
     @property
     def layers_per_stage(self) -> int:
-        """Layers of a stage."""
+        """Layers of the stage with most."""
         return int(self.numbers[v.L_p])
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers of each stage in order; of the inner ones those with most stand first, as
+        memory counts them."""
+        n, last = self.numbers, int(self.numbers.get(v.L_l, self.numbers[v.L_p]))
+        ends = (int(n.get(v.L_f, n[v.L_p])), last)[-self.pp :]
+        inner = self.pp - len(ends)
+        more = int(n[v.L]) - sum(ends) - inner * last  # inner ones with a layer more than the last
+        return (*ends[:-1], *(last + (place < more) for place in range(inner)), last)
+
+    @property
+    def each_stage(self) -> tuple[Stage, ...]:
+        """Every stage in order, by the terms of those of which one is the fullest."""
+        under, step = self.task.assumptions, self.task.step
+        held = stages_held(under)
+        stages = []
+        for place, layers in enumerate(self.layers):
+            inner = "second" if "second" in held else "first"
+            name = (
+                "last" if place == self.pp - 1 and "last" in held else inner if place else "first"
+            )
+            one, n = held[name], {**self.numbers, v.i_p: Fraction(place)}
+            if name == inner:
+                n[v.n_fly] = n[v.q_2] = exactly(OF_STEP[under.schedule].saved, n)
+            if name == "second":  # one of the inner ones, which may have a layer less
+                each = exactly(one.parameters / one.layers, n)
+                n |= {v.psi_m: each * layers, v.L_p: Fraction(layers)}
+                n[v.L_r] = min(n[v.L_r], n[v.L_p])
+            kinds = {term.name: exactly(term.expr, n) for term in step.memory[name]}
+            in_flight, parameters = (exactly(x, n) for x in (one.in_flight, one.parameters))
+            stages.append(Stage(layers, in_flight, parameters, kinds))
+        return tuple(stages)
+
+    @property
+    def tokens_per_second(self) -> Fraction:
+        """The tokens of a step over its time."""
+        return self.task.seq * self.task.batch / self.step_seconds
+
+    @property
+    def chip_flops(self) -> Fraction:
+        """The model's FLOP per second of a chip: its utilisation of the peak."""
+        return self.mfu * self.numbers[v.C]
+
+    @property
+    def run_seconds(self) -> Fraction | None:
+        """The time of a run, where the task says how many tokens it has."""
+        return self.task.tokens / self.tokens_per_second if self.task.tokens else None
 
     @property
     def row(self) -> dict[str, Any]:
         """The plan as data: times in seconds, memory in bytes; a part of 0 for traffic that the
         step model leaves out."""
+        under = self.task.assumptions
+        rates = ("mfu", "step_seconds", "tokens_per_second", "chip_flops", "memory_bytes")
+        run = {} if self.run_seconds is None else {"run_seconds": json_number(self.run_seconds)}
         traffic = (axis.name for axis in AXES if axis.traffic)
         idle = {name: Fraction(0) for name in traffic if name not in self.parts}
         return {
             **{axis.name: degree for axis, degree in zip(AXES, self.degrees, strict=True)},
-            **{n: json_number(getattr(self, n)) for n in ("mfu", "step_seconds", "memory_bytes")},
-            **{n: getattr(self, n) for n in ("recomputed_layers", "layers_per_stage")},
-            "parts": {name: json_number(part) for name, part in {**self.parts, **idle}.items()},
-            "memory": {name: json_number(part) for name, part in self.memory.items()},
+            **{n: json_number(getattr(self, n)) for n in rates},
+            **run,
+            "layers_per_stage": [*self.layers],
+            **{name: getattr(under, name) for name in ("schedule", "sequence_parallel")},
+            "recompute": under.recompute if under.kernels != "recomputed" else "selective",
+            "recomputed_layers": self.recomputed_layers,
+            "parts": _numbers({**self.parts, **idle}),
+            "memory": _numbers(self.memory),
+            "fullest": self.fullest,
         }
+
+    @property
+    def stages_data(self) -> list[dict[str, Any]]:
+        """Each stage as data."""
+        return [
+            {
+                "layers": one.layers,
+                "in_flight": json_number(one.in_flight),
+                "parameters": json_number(one.parameters),
+                "memory_bytes": json_number(one.memory_bytes),
+                "memory": _numbers(one.memory),
+            }
+            for one in self.each_stage
+        ]
 
     def share(self, name: str) -> Fraction:
         """The share of a part in the step time."""
@@ -155,6 +242,10 @@ class Plan:
         return self.known[symbols[name]]
 
     __getitem__ = quantity
+
+
+def _numbers(values: Mapping[str, Fraction]) -> dict[str, float | None]:
+    return {name: json_number(value) for name, value in values.items()}
 
 
 def json_number(value: Fraction) -> float | None:

@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from textwrap import wrap
 from types import MappingProxyType
 
-from derive.notation.printed import decimals, exact, printed, share, size, time
+from derive.cost.memory import GLOSSES
+from derive.notation import symbols as v
+from derive.notation.printed import decimals, exact, printed, share, si, significant, size, time
+from derive.notation.quantity import number
 from derive.notation.text import aligned
-from derive.plan.axes import AXES, Degrees, Space, broken, worded
+from derive.notation.units import flop, second, token
+from derive.plan.axes import AXES, REASONS, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import Task, amounts
 
 TOP = 10  # plans of a table
+DAY = 86_400
+WIDTH = 100
+CONVENTION = (
+    "the FLOP of the model alone, nothing that is run again, attention at the half that a causal "
+    "mask leaves, over the peak"
+)
 SMALLEST_SHARE = Fraction(1, 200)  # what rounds to 1% and more, as in the notebook
 NAMES: Mapping[str, str] = MappingProxyType({
     "compute": "compute", "recompute": "recompute", "imbalance": "imbalance", "tp": "tensor",
-    "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data",
+    "cp": "context", "pp": "pipeline", "bubble": "bubble", "dp": "data", "ep": "experts",
 })  # fmt: skip
 LABELS: Mapping[str, str] = MappingProxyType({
     "compute": "计算", "recompute": "重算", "imbalance": "不均衡", "tp": "TP", "cp": "CP",
@@ -66,8 +77,73 @@ def table(plans: Sequence[Plan]) -> list[str]:
     return aligned(rows, "r" * (len(rows[0]) - 1) + "l")
 
 
-def nothing(task: Task, too_large: Sequence[Plan], near: Sequence[Near]) -> list[str]:
-    """What is nearest to fitting where nothing fits, with what it lacks: plans that lack memory
+def one_plan(plan: Plan) -> list[str]:
+    """A plan by itself: what it does per second, where its time goes, what each stage holds."""
+    task, kinds = plan.task, {name for terms in plan.stages.values() for name in terms}
+    rate, flops = plan.tokens_per_second, number(plan.chip_flops, flop / second, "rate")
+    each = number(rate / task.cards, token / second).printed()
+    said = ("schedule", "sequence_parallel", "recompute", "kernels", "precision")
+    lines = [
+        f"{plan!r}",
+        ", ".join([f"zero={plan.zero}", *(f"{n}={getattr(task.assumptions, n)}" for n in said)]),
+        f"{number(rate, token / second).printed()}, {each} on each chip",
+        f"{flops.printed()} on each chip, MFU {share(plan.mfu, 1)}: {CONVENTION} "
+        f"({task.constants[v.C].printed()} in {task.assumptions.precision})",
+    ]
+    if plan.run_seconds is not None and task.tokens:
+        days = printed(plan.run_seconds / DAY, significant(4))
+        lines.append(f"{days} days for {number(task.tokens, token).printed()}")
+    rows = [["part", "seconds", "share", "what it is"]]
+    for term in task.step.parts:
+        seconds = plan.parts[term.name]
+        figures = [printed(seconds, significant(4)), share(plan.share(term.name), 1)]
+        rows.append([NAMES.get(term.name, term.name), *figures, term.gloss])
+    lines += [f"  {line}" for line in aligned(rows, "lrrl")]
+    stages = plan.each_stage
+    fullest = max(stages, key=lambda stage: stage.memory_bytes)
+    shown = [kind for kind in GLOSSES if kind in kinds and any(s.memory.get(kind) for s in stages)]
+    heads = ["in flight", "parameters", *(kind.replace("_", " ") for kind in shown), "memory"]
+    table = [["stage", "layers", *heads]]
+    for place, stage in enumerate(stages):
+        sizes = [stage.memory.get(kind, Fraction(0)) for kind in shown] + [stage.memory_bytes]
+        flying = printed(stage.in_flight, significant(5, trim=True))
+        numbers = [f"{stage.layers}", flying, printed(stage.parameters, si(4))]
+        name = f"{place}, the fullest" if stage is fullest else str(place)
+        table.append([name, *numbers, *(size(x) if x else "0" for x in sizes)])
+    return [*lines, *(f"  {line}" for line in aligned(table, "l" + "r" * (len(heads) + 1)))]
+
+
+def basis(task: Task) -> list[str]:
+    """What an answer rests on: the constants that play a part, by whose they are."""
+    by_origin: dict[str, list[str]] = {}
+    for symbol, value in task.rests_on.items():
+        origin = "set" if symbol in task.given else value.owner or "assumed"
+        by_origin.setdefault(origin, []).append(f"{symbol}\u00a0=\u00a0{value.printed()}")
+    lines = (f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items())
+    return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ")]
+
+
+def reason(task: Task, rule: str) -> str:
+    """Why combinations are rejected, in words."""
+    return f"{REASONS[rule]}{_again(task) if rule == 'memory' else ''}"
+
+
+def _again(task: Task) -> str:
+    """What of a plan that does not fit is run again."""
+    wanted = task.assumptions.recompute
+    if wanted == "given":
+        return f" with {task.numbers[v.L_g]} layers of a stage recomputed"
+    least = {"least": " even with every layer recomputed", "none": " with nothing recomputed"}
+    return least.get(wanted, " with every layer recomputed")
+
+
+def instead(other: tuple[str, Plan] | None) -> list[str]:
+    """What would have to be let go for a plan to fit, and that plan."""
+    return [f"  fits: {other[0]}: {other[1]!r}"] if other else []
+
+
+def nothing(task: Task, cause: str, too_large: Sequence[Plan], near: Sequence[Near]) -> list[str]:
+    """Why nothing fits and what is nearest to fitting, with what it lacks: plans that lack memory
     alone, or `near`, where every combination breaks a rule on whole numbers."""
     told = ""
     if too_large:
@@ -76,7 +152,7 @@ def nothing(task: Task, too_large: Sequence[Plan], near: Sequence[Near]) -> list
         told = "; nearest: the smallest change of one number"
         if not near[0].plan.lacks_bytes:
             told += ", what then fits in memory first"
-    lines = [f"nothing fits{told}"]
+    lines = [f"nothing fits: {reason(task, cause)}{told}"]
     lines += [f"  nearest: {plan.degrees} {_need(plan)}" for plan in too_large]
     for lacking in near:
         takes = ", or ".join(amounts(x.quantity, x.values) for x in lacking.changes)
@@ -95,7 +171,7 @@ def _need(plan: Plan) -> str:
     if not plan.lacks_bytes:
         return f"fits in {size(plan.memory_bytes)} of {budget}"
     return (
-        f"needs {size(plan.memory_bytes)} of {budget} with every layer recomputed, "
+        f"needs {size(plan.memory_bytes)} of {budget}{_again(plan.task).replace(' even', '')}, "
         f"{size(plan.lacks_bytes)} too much"
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -28,7 +29,7 @@ from derive.notation.frames import frame
 from derive.notation.printed import as_text
 from derive.plan import report
 from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
-from derive.plan.nearest import CLOSEST, Near, nearest
+from derive.plan.nearest import CLOSEST, Near, let_go, nearest
 from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
 from derive.plan.task import DEGREES, Task
 from derive.solve.evaluate import BLOCK, as_float, floats
@@ -68,6 +69,26 @@ class Ranking:
         """The combinations that are nearest to passing the rules on whole numbers, if none does."""
         return () if self.fit or self.too_large else nearest(self.task, self.space)
 
+    @cached_property
+    def instead(self) -> tuple[str, Plan] | None:
+        """What the task would have to let go, and the best plan that then fits; None where that is
+        told already, or there is none."""
+        if self.fit or (self.near and not self.near[0].plan.lacks_bytes):
+            return None
+        for told, under in let_go(self.task):
+            with suppress(DeriveError):  # what is no task: another degree that it takes is missing
+                if (ranking := search(under, top=1)).fit:
+                    return told, ranking.plan(1)
+        return None
+
+    @property
+    def cause(self) -> str:
+        """Why nothing fits, a key of REASONS: memory where a plan lacks that alone, unless stages
+        that are not even would fit; else the last rule that any combination came to."""
+        if self.instead and self.instead[0] == "uneven_stages":
+            return "layers"
+        return [*self.rejected][-1]
+
     @property
     def candidates(self) -> int:
         """How many combinations there are, rejected ones included."""
@@ -76,9 +97,10 @@ class Ranking:
     def lines(self, plans: Sequence[Plan]) -> list[str]:
         """What is planned, some first plans or what is nearest, and how many fit and do not."""
         if self.fit:
-            lines = report.table(plans)
+            lines = report.table(plans) if len(plans) != 1 else report.one_plan(plans[0])
         else:
-            lines = report.nothing(self.task, self.too_large, self.near)
+            lines = report.nothing(self.task, self.cause, self.too_large, self.near)
+            lines += report.instead(self.instead)
         fit = "1 plan fits" if self.fit == 1 else f"{self.fit:,} plans fit"
         combinations = "combination" if self.candidates == 1 else "combinations"
         return [
@@ -86,7 +108,8 @@ class Ranking:
             *report.conditions(self.task),
             *lines,
             f"{fit} of {self.candidates:,} {combinations}",
-            *(f"  {n:,} rejected: {REASONS[reason]}" for reason, n in self.rejected.items()),
+            *(f"  {n:,} rejected: {report.reason(self.task, r)}" for r, n in self.rejected.items()),
+            *report.basis(self.task),
         ]
 
     def __getitem__(self, axis: sp.Symbol) -> Any:
@@ -271,8 +294,8 @@ def _dividing(
         quotient = getattr(n, quantity) / prod(factors)
         good = lose(good, quotient == np.floor(quotient), quantity)
     named = {axis.name: columns[axis.symbol] for axis in AXES[: place + 1]}
-    for reason, holds in AXES[place].joint:
-        good = lose(good, holds(n, named), reason)
+    for joint in AXES[place].joint:
+        good = lose(good, joint.holds(n, named), joint.reason)
     return good
 
 

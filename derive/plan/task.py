@@ -16,6 +16,7 @@ import numpy as np
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, assume
+from derive.cost.schedule import OF_STEP
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.notation import symbols as v
@@ -36,6 +37,7 @@ from derive.solve.values import (
 
 DEGREES = tuple(axis.symbol for axis in AXES)
 NOUNS = {"batch": "sequence", "cards": "card", "seq": "token"}
+MOST = 10**24  # tokens of a run
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
 SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
 RULED = (v.n_node, v.L, v.K, v.G, v.T_min)  # what the rules on degrees need
@@ -60,6 +62,7 @@ class Task:
     fixed: Mapping[sp.Symbol, int]
     fabric: str = "switch"
     given: tuple[sp.Symbol, ...] = ()
+    tokens: int | None = None  # of a run
 
     def __repr__(self) -> str:
         """What is planned, in one line."""
@@ -103,6 +106,7 @@ class Task:
             expert_width=int(self.values[v.F_E].value) if v.E in self.values else 0,
             wide="wide_grid" in self.assumptions,
             uneven="uneven_stages" in self.assumptions,
+            interleaves=OF_STEP[self.assumptions.schedule].interleaves,
             sharded="sharded_states" in self.assumptions,
             held=self.fixed.get(v.dp),
         )  # fmt: skip
@@ -113,6 +117,13 @@ class Task:
         counted_from = {name for name, _ in self.values[v.P].inputs}
         used = {*_symbols(self.step), *RULED, *DEGREES}
         return tuple(s for s in self.given if s not in used and s.name not in counted_from)
+
+    @property
+    def rests_on(self) -> dict[sp.Symbol, Quantity]:
+        """The constants that play a part, those of the model's shape and of the task left out."""
+        told = {*SHAPES, v.P, v.T, v.B_seq}
+        used = {*_symbols(self.step), v.n_node} - told
+        return {s: value for s, value in self.constants.items() if s in used}
 
     @property
     def space(self) -> Space:
@@ -135,6 +146,7 @@ def task(
     assumptions: Assumptions | str = DEFAULT,
     values: Mapping[Any, object] | None = None,
     layout: str = "",
+    tokens: object = None,
 ) -> Task:
     """The task, with `values` by symbol or name in place of facts and assumptions; degrees among
     them are fixed, as are those of a `layout`, "tp=8,pp=16,recompute=full", whose choices take the
@@ -154,6 +166,8 @@ def task(
     if twice := [s.name for s in laid_out.degrees if s in fixed]:
         raise DeriveError(f"{twice[0]} is given by the layout and as a value; leave one out")
     fixed |= laid_out.degrees
+    if laid_out.again is not None and v.L_g in given:
+        raise DeriveError("recompute is given by the layout and L_g as a value; leave one out")
     if laid_out.again:
         given[v.L_g] = number(laid_out.again, v.unit_of_symbol(v.L_g), "L_g")
     for symbol in given:
@@ -167,7 +181,7 @@ def task(
     bound[v.B_seq] = number(batch, v.unit_of_symbol(v.B_seq), "B_seq")
     asked = Task(
         model.name, chip.name, cards, seq, batch, assumptions, bound, fixed,
-        fabric_of(chip), chosen,
+        fabric_of(chip), chosen, None if tokens is None else whole(tokens, v.R, "tokens", MOST),
     )  # fmt: skip
     _check(asked)
     return asked
@@ -208,6 +222,12 @@ def _check(asked: Task) -> None:
             raise DeriveError(f"{glossed((symbol,))}: {told}, found {quoted(value)}")
     check_values(asked.values)
     n = asked.numbers
+    if asked.assumptions.recompute == "given":
+        layers, stages = n[v.L], asked.fixed.get(v.pp, 1)
+        if n[v.L_g] > (most := -(-layers // stages)):
+            stage = f" of a stage ({layers} on {stages} stages)" if stages > 1 else ""
+            told = f"expected at most the {most} layers{stage or ' that there are'}"
+            raise DeriveError(f"recompute: {told}, found {n[v.L_g]}")
     if n[v.P] <= (tables := n[v.n_V] * n[v.V] * n[v.D]):
         told = f"expected more parameters than the embedding and the head have, {int(tables):,}"
         raise DeriveError(f"P: {told}, found {n[v.P]}")

@@ -129,7 +129,10 @@ def test_nothing_fits_in_the_notebook_s_style(cards):
     seven = f"{BASE.replace('64', cards)} --assume notebook --style notebook"
     for more in ("", " --top 5", " --also tp=8", " --why 1 2"):
         data, text, code = plan(seven + more)
-        assert text == f"== 70B，{cards} 卡，8K 序列，每步 4M token：0 种配置放得下"
+        heading, *told = text.split("\n")
+        assert heading == f"== 70B，{cards} 卡，8K 序列，每步 4M token：0 种配置放得下"
+        assert len(told) == {" --also tp=8": 1, " --why 1 2": 2}.get(more, 0)
+        assert data.get("unranked", []) == told
         assert code == 1 and data["fit"] == 0
 
 

@@ -91,7 +91,7 @@ def test_experts_reuse_the_cards_of_a_stage(order, etp, ep):
 
 def test_context_and_expert_groups_do_not_multiply_the_world():
     cards = mesh({"tp": 1, "cp": 4, "dp": 8, "pp": 1}, 8)
-    folded = regrouped(cards, ep=8)
+    folded = regrouped(cards, etp=1, ep=8)
     assert folded.sizes["edp"] == 4
     assert folded.inside_node("ep") and not folded.inside_node("edp")
 
@@ -126,7 +126,7 @@ def test_the_names_of_torchtitan_with_one_data_axis() -> None:
 
 def test_experts_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["mesh", "--sizes", "tp=2,cp=2,dp=2,pp=2", "--cards-per-node", "8"]
-    assert main([*sizes, "--experts", "ep=4", "--json"]) == 0
+    assert main([*sizes, "--experts", "etp=1,ep=4", "--json"]) == 0
     experts = json.loads(capsys.readouterr().out)["experts"]
     assert experts["groups"]["ep"] == [[4 * n + i for i in range(4)] for n in range(4)]
     assert experts["inside_node"] == {"etp": True, "ep": True, "edp": True, "pp": False}
@@ -196,7 +196,7 @@ def test_inside_a_node_is_told_as_the_groups_lie(names, per_node):
     for sizes in product((1, 2, 3), repeat=3):
         cards = mesh(dict(zip(names, sizes, strict=True)), per_node)
         stage = cards.cards // cards.sizes.get("pp", 1)
-        for shape in (cards, *(regrouped(cards, ep=n) for n in (2, 3) if stage % n == 0)):
+        for shape in (cards, *(regrouped(cards, etp=1, ep=n) for n in (2, 3) if stage % n == 0)):
             for axis in shape.sizes:
                 groups = shape.groups(axis)
                 assert shape.inside_node(axis) == all(map(shape.one_node, groups))

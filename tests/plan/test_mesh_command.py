@@ -115,7 +115,7 @@ def test_counts_of_one():
 
 
 def test_a_long_line_is_cut_and_the_data_is_whole():
-    data, text = mesh("--sizes tp=128,pp=32 --cards-per-node 8 --experts ep=64")
+    data, text = mesh("--sizes tp=128,pp=32 --cards-per-node 8 --experts etp=1,ep=64")
     assert max(map(len, text.split("\n"))) < 400
     assert "[0, 1, 2, 3, 4, 5, 6, ..., 127] [128, 129" in text
     assert len(data["groups"]["tp"]) == 32 and len(data["groups"]["tp"][-1]) == 128

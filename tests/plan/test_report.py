@@ -36,13 +36,14 @@ def test_a_search_shows_ten_plans_at_most_and_no_more_than_were_kept():
     for top, shown in ((3, 3), (0, 10), (20, 10)):
         assert len(re.findall(r"^ +\d+ .*, .*%$", repr(search(task, top=top)), re.M)) == shown
     few = repr(search(task, space((8,), (1,), (1,))))
-    assert few.split("\n")[-1] == "1 plan fits of 1 combination"
+    assert "\n1 plan fits of 1 combination\nrests on" in few
 
 
 def test_a_search_in_which_nothing_fits_counts_0_plans():
     for ranking in (search(asked(cards=7)), search(asked("llama-3-405b", cards=8, batch=8))):
         assert f"\n0 plans fit of {ranking.candidates} combinations\n" in repr(ranking)
-        assert repr(ranking).split("\n")[1].startswith("nothing fits; nearest: the ")
+        assert repr(ranking).split("\n")[1].startswith("nothing fits: ")
+        assert "; nearest: the " in repr(ranking).split("\n")[1]
 
 
 def test_heads_of_the_table_are_words():
@@ -72,7 +73,7 @@ def test_a_mesh_is_its_groups():
         repr(cards).split("\n")[0]
         == "16 cards on 2 nodes, innermost first: tp=2 x cp=2 x dp=2 x pp=2"
     )
-    folded = regrouped(cards, ep=4)
+    folded = regrouped(cards, etp=1, ep=4)
     assert repr(folded).split("\n")[0].endswith("layer: etp=1 x ep=4 x edp=2 x pp=2")
     assert "edp  8 groups inside a node: [0, 4] [1, 5] [2, 6] [3, 7] ..." in repr(folded)
     assert max(map(len, repr(mesh({"tp": 1024, "pp": 1024}, 8)).split("\n"))) < 250

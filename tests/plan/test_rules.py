@@ -133,11 +133,9 @@ def test_nothing_divides():
 def test_a_context_degree_is_refused_with_the_pieces_that_zigzag_cuts():
     """Where the sequence itself divides, the 2c pieces do not; elsewhere they are not named."""
     n = asked("llama-3-8b", cards=8, seq=8194, batch=8, T_min=1, assumptions=ZIGZAG).counts
-    told = worded(n, degrees(cp=2), "sequence")
-    assert told.endswith(
-        "(8194 tokens, at least 1 a rank, which zigzag cuts into 2c = 4 equal pieces)"
-    )
-    assert worded(n, degrees(cp=3), "sequence").endswith("(8194 tokens, at least 1 a rank)")
+    told = worded(n, degrees(cp=2), "zigzag")
+    assert "zigzag" in told and told.endswith("2c = 4 pieces; 8192 or 8196 tokens do)")
+    assert worded(n, degrees(cp=3), "sequence").endswith("2c = 6 pieces; 8190 or 8196 tokens do)")
     assert worded(n, degrees(cp=2), "cards") == "the degrees do not divide the cards"
     assert "zigzag" not in worded(n._replace(pieces=1), degrees(cp=3), "sequence")
 
@@ -202,9 +200,11 @@ def test_zigzag_is_named_where_the_ranks_divide_the_tokens_and_their_halves_do_n
     n = asked("llama-3-8b", seq=8190, assumptions=ZIGZAG).counts
     for seq in range(1, 60):
         for ranks in range(2, 9):
+            rule = NAMED["cp"].rule(n._replace(seq=seq, least_chunk=1), ranks)
+            pieces = None if seq % (2 * ranks) == 0 else "zigzag" if seq % ranks == 0 else "sequence"
+            assert rule == pieces
             told = NAMED["cp"].facts(n._replace(seq=seq), ranks)
-            assert ("zigzag" in told) == (seq % ranks == 0 and seq % (2 * ranks) > 0)
-            assert told.startswith(f"{seq} tokens, at least {n.least_chunk} a rank")
+            assert told.startswith(f"{seq} tokens") and ("pieces" in told) == (rule is not None)
 
 
 def test_degrees_of_one_that_go_without_saying():

@@ -17,6 +17,7 @@ import sympy as sp
 from derive.cost.assumptions import DEFAULT, MEASURED, Assumptions, assume
 from derive.cost.step import step_model
 from derive.facts import Catalogue, Chip, Model, chip
+from derive.facts.catalogue import shipped
 from derive.facts.runs import Run
 from derive.facts.stacks import OTHER, Stack, clusters, fitted, kind_of_chip, stacks
 from derive.notation import symbols as v
@@ -53,11 +54,8 @@ class Configured:
 
 def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str:
     """The run as the step model takes it, or the reason for which it does not."""
-    if run.experts:
-        return "the step model has no experts yet"
-    if unstated := [
-        name for name in ("layers", "hidden", "heads", "ffn") if not getattr(run, name)
-    ]:
+    shape = ("layers", "hidden", "heads", *(("topk", "expert_ffn") if run.experts else ("ffn",)))
+    if unstated := [name for name in shape if not getattr(run, name)]:
         return f"{unstated[0]} not stated"
     if run.fsdp is None and run.dp is None:
         return "data degree not stated"
@@ -69,12 +67,19 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
     kind = kind_of_chip(on.name)
     if "bf16" not in on.precisions:
         return f"{on.name} has no figure for bf16"
+    shapes = _model(run)
+    if run.attention == "mla" and not shapes.kv_lora_rank:
+        return "the widths of its latents are not known"
+    if run.experts and run.tp != 1 and run.sequence_parallel is False:
+        return "experts over a tensor group without sequence parallelism"
     kernels = "fused"
     if stack.kernel == "unfused":
         kernels = "recomputed" if run.recompute == "selective" else "unfused"
     assumptions = assume(
         DEFAULT,
-        sequence_parallel=bool(run.sequence_parallel) or run.tp == 1,  # alike on one chip
+        blocks=shapes.blocks,
+        # Alike on one chip; experts ask for it.
+        sequence_parallel=bool(run.sequence_parallel or run.experts) or run.tp == 1,
         recompute="given",  # so that one step model serves whatever is run again
         kernels=kernels,
     )
@@ -95,8 +100,13 @@ def _values(run: Run, on: Chip, stack: Stack, assumptions: Assumptions) -> dict[
     degrees = {
         v.tp: run.tp, v.cp: run.cp, v.pp: run.pp, v.dp: run.dp, v.virtual: run.virtual,
         v.b_seq: run.micro_batch, v.replicas: _replicas(run), v.T: run.seq, v.B_seq: run.batch,
+        v.ep: run.ep, v.etp: run.etp,
     }  # fmt: skip
-    known = {**_constants(assumptions), **_of_chip(on, run.precision or "bf16"), **_of_model(run)}
+    known = {
+        **_constants(assumptions),
+        **_of_chip(on, run.precision or "bf16"),
+        **_of_model(_model(run)),
+    }
     known |= {symbol: float(value or 1) for symbol, value in degrees.items()}
     known |= {
         v.zero: float(stack.zero if run.zero is None else run.zero),
@@ -148,29 +158,55 @@ def _chip(name: str, catalogue: Catalogue | None) -> Chip:
     return chip(name, catalogue=catalogue)
 
 
-def _of_model(run: Run) -> Mapping[sp.Symbol, float]:
+def _model(run: Run) -> Model:
     """The shapes of a run; embedding and head are one table where the feed-forward has no gate, as
-    in GPT and BLOOM, and two where it has, as in Llama."""
+    in GPT and BLOOM, and two where it has, as in Llama. The latents of an attention that has some
+    are as wide as those of the catalogue's model with as many heads and as wide."""
     heads = run.heads or 1
+    head = run.head_dim or (run.hidden or 0) // heads
+    experts = _experts(run) if run.experts else ()
     return _shapes(
-        run.layers or 0, run.hidden or 0, heads, run.kv_heads or heads,
-        run.head_dim or (run.hidden or 0) // heads, run.ffn or 0, run.vocab or 1, bool(run.gated),
+        run.layers or 0, run.hidden or 0, heads, run.kv_heads or heads, head, run.ffn or 0,
+        run.vocab or 1, bool(run.gated), experts, run.attention == "mla",
     )  # fmt: skip
+
+
+def _experts(run: Run) -> tuple[tuple[str, int], ...]:
+    """The fields of a model's experts; shared ones count in widths of the others."""
+    width, layers = run.expert_ffn or 1, run.layers or 0
+    return (
+        ("experts", run.experts or 0), ("top_k", run.topk or 1), ("expert_ffn", width),
+        ("shared_experts", round((run.shared_ffn or 0) / width)),
+        ("expert_layers", layers - (run.dense_layers or 0)),
+    )  # fmt: skip
+
+
+LATENT = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 
 
 @lru_cache(maxsize=256)
 def _shapes(
     layers: int, hidden: int, heads: int, kv_heads: int, head_dim: int, ffn: int, vocab: int,
-    gated: bool,
-) -> Mapping[sp.Symbol, float]:  # fmt: skip
-    shapes = Model(
+    gated: bool, experts: tuple[tuple[str, int], ...], latent: bool,
+) -> Model:  # fmt: skip
+    widths: dict[str, Any] = dict(experts)
+    alike = (m for m in shipped().models.values() if (m.hidden, m.heads) == (hidden, heads))
+    if latent and (known := next((m for m in alike if m.kv_lora_rank), None)):
+        widths |= {name: getattr(known, name) for name in LATENT}
+    return Model(
         "run", "a run", (), layers, hidden, heads, kv_heads, head_dim, ffn, vocab,
         norms_per_layer=2, gated=gated, tied_embeddings=not gated, final_norm=True,
-        source="", where="", status="published",
+        source="", where="", status="published", **widths,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _of_model(shapes: Model) -> Mapping[sp.Symbol, float]:
     known = {symbol: float(one.value) for symbol, one in shapes.bindings().items()}
-    matrices = {v.n_V: float(shapes.tables), v.n_F: float(shapes.feed_forward_matrices)}
-    return {**known, **matrices}
+    known |= {v.n_V: float(shapes.tables), v.n_F: float(shapes.feed_forward_matrices)}
+    if shapes.experts:  # each row goes to each of its experts by itself
+        known |= {v.n_M: known[v.n_k], v.F: known.get(v.F, known[v.F_E])}
+    return known
 
 
 # --- evaluated

@@ -54,10 +54,12 @@ ON: Mapping[str, tuple[str, ...]] = {
 
 
 class Held(NamedTuple):
-    """What a stage is: its parameters on a chip, its layers, its micro-batches in flight, and
-    whether it has the head."""
+    """What a stage is: its parameters on a chip, the symbol of the bytes of their states (or of all
+    that it holds beside activations), its layers, its micro-batches in flight, and whether it has
+    the head."""
 
     parameters: sp.Expr
+    whole: sp.Symbol
     layers: sp.Expr
     in_flight: sp.Expr
     head: bool
@@ -68,12 +70,13 @@ def stages_held(assumptions: Assumptions) -> dict[str, Held]:
     the second, where it has more layers; and the last, where it has the logits."""
     if "uneven_stages" in assumptions:
         return {
-            "first": Held(v.psi_f, v.L_f, v.n_fly, False),
-            "second": Held(v.psi_m, v.L_p, v.q_2, False),
-            "last": Held(v.psi_l, v.L_l, v.q_l, True),
+            "first": Held(v.psi_f, v.M_f, v.L_f, v.n_fly, False),
+            "second": Held(v.psi_m, v.M_m, v.L_p, v.q_2, False),
+            "last": Held(v.psi_l, v.M_l, v.L_l, v.q_l, True),
         }
-    first = {"first": Held(v.psi, v.L_p, v.n_fly, False)}
-    return first | ({"last": Held(v.psi, v.L_p, sp.S.One, True)} if "logits" in assumptions else {})
+    states = v.psi, v.M_states, v.L_p
+    first = {"first": Held(*states, v.n_fly, False)}
+    return first | ({"last": Held(*states, sp.S.One, True)} if "logits" in assumptions else {})
 
 
 def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
@@ -101,6 +104,9 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     if "logits" in assumptions:
         each = v.s_L if "kept_bytes" in assumptions else v.e + v.e_32
         terms.append(define(v.M_logits, each * stage.logits(), on("logits", "kept_bytes")))
+    if uneven:
+        held = stages_held(assumptions).values()
+        terms += [define(one.whole, whole_bytes(one, assumptions), uneven) for one in held]
     rests_on = on("working_set", "logits", "uneven_stages")
     least = recomputed_layers(assumptions)
     given = {"none": sp.S.Zero, "full": v.L_p, "given": sp.Min(v.L_g, v.L_p, evaluate=False)}
@@ -186,7 +192,9 @@ def _needed(assumptions: Assumptions, extra: sp.Expr) -> dict[str, sp.Expr]:
     """The layers that each stage has to run again, with some bytes held besides."""
     needed = {}
     for name, held in stages_held(assumptions).items():
-        over = whole_bytes(held, assumptions) + extra - v.mu * v.M_hbm
+        over = held.whole + extra - v.mu * v.M_hbm
+        if held.whole == v.M_states:
+            over += sp.Add(*_besides(held, assumptions).values())
         over += v.a_1 * held.layers * held.in_flight
         needed[name] = sp.ceiling(over / ((v.a_1 - v.a_0) * held.in_flight), evaluate=False)
     return needed
@@ -194,10 +202,8 @@ def _needed(assumptions: Assumptions, extra: sp.Expr) -> dict[str, sp.Expr]:
 
 def whole_bytes(held: Held, assumptions: Assumptions) -> sp.Expr:
     """The bytes that a stage holds whatever it runs again."""
-    states = v.M_states
-    if held.parameters != v.psi:
-        states = sp.Add(*_states(held.parameters, assumptions).values())
-    return states + sp.Add(*_besides(held, assumptions).values())
+    kinds = {**_states(held.parameters, assumptions), **_besides(held, assumptions)}
+    return stage.factored(sp.Add(*kinds.values()))
 
 
 def _besides(held: Held, assumptions: Assumptions) -> dict[str, sp.Expr]:

@@ -367,3 +367,6 @@ n_wide = _model("n_wide", way, "chips of a group of experts in one node", r"n_{\
 t_ep = _time("t_ep", second, "rows to experts and back, a micro-batch", r"t_{\text{ep}}")
 x_ep = _constant("x_ep", one, "share of the rows' way to experts that is not hidden", "x_e")
 n_M = _constant("n_M", one, "copies of a token's row that leave for other nodes", "n_M")
+M_f = _model("M_f", byte, "bytes of a chip of the first stage beside activations", "M_f")
+M_m = _model("M_m", byte, "bytes of a chip of a middle stage beside activations", "M_m")
+M_l = _model("M_l", byte, "bytes of a chip of the last stage beside activations", "M_l")

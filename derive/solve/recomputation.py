@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.cost.assumptions import DEFAULT, Assumptions, as_assumptions
-from derive.cost.memory import STATES, definitions, memory, recomputed_layers
+from derive.cost.memory import STATES, definitions, memory, recomputed_layers, stages_held
 from derive.notation import symbols as v
 from derive.notation import tex
 from derive.notation.errors import ProofError
@@ -141,11 +141,12 @@ def _memory_held(assumptions: Assumptions, any_recomputed: sp.Expr) -> dict[str,
     named = {term.name: term.expr for term in definitions(assumptions)}
     every = {}
     for name, terms in memory(assumptions).items():
-        sizes = {term.name: term.expr for term in terms}
-        total = sp.Add(*sizes.values())
-        states = sp.Add(*(sizes[kind] for kind in STATES))
-        if sp.expand(states - named[v.M_states.name]) == 0:
-            total += v.M_states - states
+        whole = stages_held(assumptions)[name].whole
+        total = sp.Add(*(term.expr for term in terms))
+        kinds = [t for t in terms if (t.name in STATES or whole != v.M_states)]
+        known = sp.Add(*(t.expr for t in kinds if t.name not in ("activations", "working_set")))
+        if sp.expand(known - named[whole.name]) == 0:
+            total += whole - known
         least = {one for one in total.atoms(sp.Min) if v.L_r in one.args}
         every[name] = total.xreplace({m: any_recomputed if 1 in m.args else v.L_r for m in least})
     return every

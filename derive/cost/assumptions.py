@@ -120,6 +120,10 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "1f1b": "1f1b: one forward, one backward pass in turn, virtual stages interleaved",
         "zero-bubble": "zero-bubble: weights' gradients are worked out where a stage would wait",
     },
+    "gathers": {
+        "again": "again: weights that are split are gathered for each pass",
+        "kept": "kept: weights that are split stay gathered between a forward and a backward pass",
+    },
     "blocks": {
         "dense": "dense: attention of grouped heads, and a feed-forward of all tokens",
         "experts": "experts: each token goes to some of them",
@@ -140,7 +144,7 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
     },
 }
 # Choices of a training step alone; the blocks are those of its model.
-OF_STEP = ("sequence_parallel", "schedule", "blocks", "recompute")
+OF_STEP = ("sequence_parallel", "schedule", "gathers", "blocks", "recompute")
 CHOICES: Mapping[str, tuple[object, ...]] = {
     name: tuple(ways) for name, ways in PHRASES.items() if name not in OF_STEP
 }
@@ -167,6 +171,7 @@ class Assumptions:
     program: how a layer's tensors are moved: by the canonical rules, or with the fewest bytes.
     sequence_parallel: of a step, whether norms and sums are split over the tensor group.
     schedule: of a step, the order of its micro-batches: 1f1b or zero-bubble.
+    gathers: of a step under ZeRO-3, whether weights are gathered again for a backward pass.
     blocks: of a step, the kinds of layers that its model has.
     recompute: of a step, which layers are run again: least, none, full or given.
     sizes: of mesh axes and dimensions, at which the least program is searched.
@@ -188,6 +193,7 @@ class Assumptions:
     program: str = "canonical"
     sequence_parallel: bool = True
     schedule: str = "1f1b"
+    gathers: str = "again"
     blocks: str = "dense"
     recompute: str = "least"
     corrections: frozenset[str] = frozenset(STEP)
@@ -290,10 +296,11 @@ class Assumptions:
 
     @property
     def _measured(self) -> dict[sp.Symbol, sp.Expr]:
-        return {
-            **MEASURED,
-            v.e_k: sp.Rational(BYTES["fp32"] if self._widened else BYTES[self._gradients]),
-        }
+        """What a step takes besides. Products in 8 bits are of tensors that are held in 16."""
+        kept = BYTES["fp32"] if self._widened else BYTES[self._gradients]
+        narrow = self.precision != "any" and BYTES[self.precision] < BYTES["bf16"]
+        held = {v.e: sp.Rational(BYTES["bf16"])} if narrow else {}
+        return {**MEASURED, v.e_k: sp.Rational(kept), **held}
 
     @property
     def _widened(self) -> bool:

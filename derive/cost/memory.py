@@ -38,7 +38,7 @@ GLOSSES: Mapping[str, str] = {
     "activations": "activations saved for the backward pass",
     "logits": "logits and their gradient",
     "working_set": "activations of the layer that is run again",
-    "gathered": "weights and gradients of two layers, whole while they are used",
+    "gathered": "weights and gradients that are whole while they are used",
 }
 
 # The terms that shape a kind, by its name.
@@ -211,7 +211,10 @@ def _besides(held: Held, assumptions: Assumptions) -> dict[str, sp.Expr]:
     kinds = {}
     if "sharded_states" in assumptions:
         unsharded = sp.floor(v.zero / 3, evaluate=False)
-        kinds["gathered"] = 2 * (v.e + v.e_g) * unsharded * held.parameters / held.layers
+        whole = 2 * (v.e + v.e_g) / held.layers
+        if assumptions.gathers == "kept":
+            whole = v.e + 2 * v.e_g / held.layers
+        kinds["gathered"] = whole * unsharded * held.parameters
     if held.head and "logits" in assumptions:
         kinds["logits"] = v.M_logits
     return kinds

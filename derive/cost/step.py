@@ -115,6 +115,10 @@ def step_model(
     if base.blocks != "dense" and not {"uneven_stages", "sharded_states"} <= base.corrections:
         told = f"a step with {base.blocks} takes uneven_stages and sharded_states"
         raise DeriveError(f"{told}; found {base}")
+    if base.blocks.endswith("experts") and not base.sequence_parallel:
+        raise DeriveError(
+            "sequence_parallel: experts take their rows split, so expected on, found off"
+        )
     names = (*base.fusion._fields, *OF_STEP)
     plain = Assumptions(
         corrections=base.corrections, **{name: getattr(base, name) for name in names}

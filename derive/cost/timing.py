@@ -417,7 +417,8 @@ def traffic(assumptions: Assumptions) -> tuple[Term, ...]:
     gather, scatter = (GATHERED * v.t_gather, SCATTERED * v.t_scatter)
     forward = _exposed(gather / v.L_p, times[v.t_f] + half, assumptions)
     backward = times[v.t_b] + v.t_redo / v.L_p + half
-    both = _exposed((gather + scatter) / v.L_p, backward, assumptions)
+    again = gather if assumptions.gathers == "again" else sp.S.Zero
+    both = _exposed((again + scatter) / v.L_p, backward, assumptions)
     return (define(v.t_wg, v.L_p * (forward + both), rests_on),)
 
 

@@ -28,6 +28,7 @@ CHOICES = (
 )
 SWITCHES: Mapping[str, bool] = {"on": True, "off": False}
 MOST = 10**15
+UNMODELLED: Mapping[str, str] = {"offload": "states and activations stay in the chip's own memory"}
 
 
 class Layout(NamedTuple):
@@ -64,6 +65,8 @@ def layout(text: str) -> Layout:
             again = int(value) if value.isdigit() else None
         elif name in CHOICES:
             choices[name] = _chosen(name, value)
+        elif name in UNMODELLED:
+            raise DeriveError(f"layout: {name} is not modelled: {UNMODELLED[name]}")
         else:
             raise unknown("part of a layout", name, [*NAMED, *CHOICES])
     return Layout(degrees, choices, again)

@@ -12,6 +12,7 @@ from textwrap import wrap
 from types import MappingProxyType
 
 from derive.cost.memory import GLOSSES
+from derive.facts.stacks import fitted_to_chip
 from derive.notation import symbols as v
 from derive.notation.printed import decimals, exact, printed, share, si, significant, size, time
 from derive.notation.quantity import number
@@ -51,7 +52,11 @@ def conditions(task: Task) -> list[str]:
     values = {symbol: value.printed() for symbol, value in task.values.items()}
     values |= {symbol: f"{degree:,}" for symbol, degree in task.fixed.items()}
     pairs = [f"{symbol} = {values[symbol]}" for symbol in task.given]
-    return [*([f"set: {', '.join(pairs)}"] if pairs else []), *(f"note: {x}" for x in notes(task))]
+    lines = [f"set: {', '.join(pairs)}"] if pairs else []
+    if (error := task.step_error) is not None:
+        known = "" if fitted_to_chip(task.chip) else "no run on this chip is known; "
+        lines.append(f"steps: {known}nine of ten runs left out of the fit are within {error:.0%}")
+    return [*lines, *(f"note: {x}" for x in notes(task))]
 
 
 def notes(task: Task) -> list[str]:

@@ -52,11 +52,7 @@ def conditions(task: Task) -> list[str]:
     values = {symbol: value.printed() for symbol, value in task.values.items()}
     values |= {symbol: f"{degree:,}" for symbol, degree in task.fixed.items()}
     pairs = [f"{symbol} = {values[symbol]}" for symbol in task.given]
-    lines = [f"set: {', '.join(pairs)}"] if pairs else []
-    if (error := task.step_error) is not None:
-        known = "" if fitted_to_chip(task.chip) else "no run on this chip is known; "
-        lines.append(f"steps: {known}nine of ten runs left out of the fit are within {error:.0%}")
-    return [*lines, *(f"note: {x}" for x in notes(task))]
+    return [*([f"set: {', '.join(pairs)}"] if pairs else []), *(f"note: {x}" for x in notes(task))]
 
 
 def notes(task: Task) -> list[str]:
@@ -119,12 +115,17 @@ def one_plan(plan: Plan) -> list[str]:
 
 
 def basis(task: Task) -> list[str]:
-    """What an answer rests on: the constants that play a part, by whose they are."""
+    """What an answer rests on: the constants that play a part, by whose they are, and how far off
+    steps on the chip may be."""
     by_origin: dict[str, list[str]] = {}
     for symbol, value in task.rests_on.items():
         origin = "set" if symbol in task.given else value.owner or "assumed"
         by_origin.setdefault(origin, []).append(f"{symbol}\u00a0=\u00a0{value.printed()}")
-    lines = (f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items())
+    lines = [f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items()]
+    if task.step_error is not None:
+        known = "" if fitted_to_chip(task.chip) else "no run on this chip is known; "
+        told = f"{known}nine of ten runs left out of the fit are within {task.step_error:.0%}"
+        lines.append(f"steps: {told}")
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ")]
 
 

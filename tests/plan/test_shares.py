@@ -9,7 +9,7 @@ from derive.cost.assumptions import MEASURED, SETS
 from derive.facts import chip, model
 from derive.facts.stacks import fitted, fitted_to_chip, kind_of_chip, stacks, step_error
 from derive.notation import symbols as v
-from derive.plan.report import conditions
+from derive.plan.report import basis
 from derive.plan.task import task
 from derive.solve.values import facts_of
 
@@ -64,8 +64,8 @@ def test_a_plan_says_how_far_off_it_may_be(name):
         return task(model("llama-3-8b"), chip(name), cards=8, seq=4096, batch=8, assumptions=under)
 
     assert asked("default").step_error == step_error(name)
-    (told,) = (line for line in conditions(asked("default")) if line.startswith("steps: "))
+    (told,) = (line for line in basis(asked("default")) if line.startswith("steps: "))
     assert told.endswith(f"within {step_error(name):.0%}")
     assert ("no run on this chip" in told) == (name == "mi300x")
     assert asked("corrected").step_error is None
-    assert not any(line.startswith("steps: ") for line in conditions(asked("corrected")))
+    assert not any(line.startswith("steps: ") for line in basis(asked("corrected")))

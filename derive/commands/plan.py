@@ -234,6 +234,8 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "rejected": ranking.rejected,
         "plans": [_with_stages(plan) if len(plans) <= report.TOP else plan.row for plan in plans],
     }
+    if asked.step_error is not None:
+        data["step_error"] = asked.step_error
     if not ranking.fit:
         data["cause"] = ranking.cause
         data["instead"] = None

@@ -12,6 +12,7 @@ from textwrap import wrap
 from types import MappingProxyType
 
 from derive.cost.memory import GLOSSES
+from derive.facts.stacks import fitted_to_chip
 from derive.notation import symbols as v
 from derive.notation.printed import decimals, exact, printed, share, si, significant, size, time
 from derive.notation.quantity import number
@@ -114,12 +115,17 @@ def one_plan(plan: Plan) -> list[str]:
 
 
 def basis(task: Task) -> list[str]:
-    """What an answer rests on: the constants that play a part, by whose they are."""
+    """What an answer rests on: the constants that play a part, by whose they are, and how far off
+    steps on the chip may be."""
     by_origin: dict[str, list[str]] = {}
     for symbol, value in task.rests_on.items():
         origin = "set" if symbol in task.given else value.owner or "assumed"
         by_origin.setdefault(origin, []).append(f"{symbol}\u00a0=\u00a0{value.printed()}")
-    lines = (f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items())
+    lines = [f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items()]
+    if task.step_error is not None:
+        known = "" if fitted_to_chip(task.chip) else "no run on this chip is known; "
+        told = f"{known}nine of ten runs left out of the fit are within {task.step_error:.0%}"
+        lines.append(f"steps: {told}")
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ")]
 
 

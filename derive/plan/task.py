@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, Assumptions, assume
+from derive.cost.assumptions import DEFAULT, TERMS, Assumptions, assume
 from derive.cost.schedule import OF_STEP
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
+from derive.facts.stacks import step_error
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, quoted, unknown
 from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
@@ -129,6 +130,12 @@ class Task:
     def space(self) -> Space:
         """The grid that is searched; raises DeriveError as `axes.grid` does."""
         return grid(self.counts, self.fixed)
+
+    @property
+    def step_error(self) -> float | None:
+        """How far off nine of ten predicted steps are at most, as runs on the chip say; None for a
+        set of assumptions that takes no measured share."""
+        return step_error(self.chip) if self.assumptions.corrections & TERMS.keys() else None
 
     @property
     def budget(self) -> Fraction:

@@ -229,6 +229,7 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "set": {s.name: json_number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
         "inputs": [value.row(symbol.name) for symbol, value in asked.constants.items()],
+        "mfu_convention": report.CONVENTION,
         "candidates": ranking.candidates,
         "fit": ranking.fit,
         "rejected": ranking.rejected,

@@ -16,12 +16,12 @@ from derive.cost.memory import stages_held
 from derive.cost.schedule import OF_STEP
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
-from derive.notation.errors import guarded, unknown
+from derive.notation.errors import DeriveError, guarded, unknown
 from derive.notation.printed import as_text, share, size, time
 from derive.notation.quantity import Quantity, number
 from derive.notation.text import text
 from derive.notation.units import Unit, base_unit, byte, chip, one, second
-from derive.plan.axes import AXES, PLACE, Degrees
+from derive.plan.axes import AXES, NAMED, PLACE, Degrees, worded
 from derive.plan.task import DEGREES, Task
 from derive.solve.evaluate import EXACT, Compiled, as_float, compiled, exactly, floats
 
@@ -262,8 +262,11 @@ def _tree(
 
 
 def plan_of(task: Task, degrees: Degrees) -> Plan:
-    """The plan with these degrees, evaluated exactly; nothing is checked but memory."""
+    """The plan with these degrees, evaluated exactly; nothing is checked but memory, and that a
+    stage has a whole number of layers: raises DeriveError."""
     step, degrees = task.step, degrees.on(task.cards)
+    if rule := NAMED["pp"].rule(task.counts, degrees.pp):
+        raise DeriveError(f"pp = {degrees.pp}: {worded(task.counts, degrees, rule)}")
     numbers = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
     symbols = [symbol for symbol, _ in _definitions(step)]
     first, rest = _exact(step)

@@ -82,10 +82,11 @@ def one_plan(plan: Plan) -> list[str]:
     task, kinds = plan.task, {name for terms in plan.stages.values() for name in terms}
     rate, flops = plan.tokens_per_second, number(plan.chip_flops, flop / second, "rate")
     each = number(rate / task.cards, token / second).printed()
-    said = ("schedule", "sequence_parallel", "recompute", "kernels", "precision")
+    said = {name: getattr(task.assumptions, name) for name in ("schedule", "kernels", "precision")}
+    said |= {"sequence_parallel": "on" if task.assumptions.sequence_parallel else "off"}
     lines = [
         f"{plan!r}",
-        ", ".join([f"zero={plan.zero}", *(f"{n}={getattr(task.assumptions, n)}" for n in said)]),
+        ", ".join([f"zero={plan.zero}", *(f"{name}={way}" for name, way in said.items())]),
         f"{number(rate, token / second).printed()}, {each} on each chip",
         f"{flops.printed()} on each chip, MFU {share(plan.mfu, 1)}: {CONVENTION} "
         f"({task.constants[v.C].printed()} in {task.assumptions.precision})",
@@ -117,7 +118,8 @@ def basis(task: Task) -> list[str]:
     """What an answer rests on: the constants that play a part, by whose they are."""
     by_origin: dict[str, list[str]] = {}
     for symbol, value in task.rests_on.items():
-        origin = "set" if symbol in task.given else value.owner or "assumed"
+        own = "set" if value.status == "given" else "assumed"
+        origin = "set" if symbol in task.given else value.owner or own
         by_origin.setdefault(origin, []).append(f"{symbol}\u00a0=\u00a0{value.printed()}")
     lines = (f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items())
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ")]

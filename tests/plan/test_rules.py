@@ -201,7 +201,9 @@ def test_zigzag_is_named_where_the_ranks_divide_the_tokens_and_their_halves_do_n
     for seq in range(1, 60):
         for ranks in range(2, 9):
             rule = NAMED["cp"].rule(n._replace(seq=seq, least_chunk=1), ranks)
-            pieces = None if seq % (2 * ranks) == 0 else "zigzag" if seq % ranks == 0 else "sequence"
+            pieces = (
+                None if seq % (2 * ranks) == 0 else "zigzag" if seq % ranks == 0 else "sequence"
+            )
             assert rule == pieces
             told = NAMED["cp"].facts(n._replace(seq=seq), ranks)
             assert told.startswith(f"{seq} tokens") and ("pieces" in told) == (rule is not None)

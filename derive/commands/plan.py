@@ -46,10 +46,10 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     ranking = search(asked_of(options)[0], top=0 if also or compared else top)
     plans = ranking.plans(top)
     data = as_data(ranking, plans)
-    unranked = [] if ranking.fit else _unranked(ranking, also, compared)
-    if unranked:
-        data["unranked"] = [line.strip() for line in unranked]
-        also, compared = [], []
+    unranked: list[str] = []
+    if not ranking.fit and (also or compared):
+        unranked += _unranked(ranking, "--also", also) + _unranked(ranking, "--why", compared)
+        data["unranked"], also, compared = unranked, [], []
     ranks = [_rank(ranking, wanted, "--also") for wanted in also]
     others = [(rank, ranking.plan(rank)) for rank in ranks]
     if others:
@@ -181,18 +181,12 @@ def _why_not(ranking: Ranking, wanted: Wanted) -> str:
     return report.why_not(ranking.task, space, degrees(**{**firsts, **wanted, "dp": 0}))
 
 
-def _unranked(
-    ranking: Ranking, also: Sequence[Wanted], compared: Sequence[int | Wanted]
-) -> list[str]:
-    """What --also and --why are told where nothing fits: each plan by its degrees with what rejects
-    it, and that there are no ranks."""
-    wanted = [(option, x) for option, rows in (("also", also), ("why", compared)) for x in rows]
-    return [
-        f"--{option}: {_why_not(ranking, x)}"
-        if not isinstance(x, int)
-        else f"--{option}: nothing fits, so that no plan has rank {x}"
-        for option, x in wanted
-    ]
+def _unranked(ranking: Ranking, option: str, asked: Sequence[int | Wanted]) -> list[str]:
+    """What an option is told where nothing fits: what rejects each plan, and that none has a
+    rank."""
+    no = "nothing fits, so that no plan has rank"
+    told = (f"{no} {x}" if isinstance(x, int) else _why_not(ranking, x) for x in asked)
+    return [f"{option}: {why}" for why in told]
 
 
 def _rank_or_degrees(text: str) -> int | Wanted:
@@ -229,26 +223,21 @@ def as_data(ranking: Ranking, plans: Sequence[Plan]) -> dict[str, Any]:
         "set": {s.name: json_number(Fraction(values[s])) for s in asked.given},
         "notes": report.notes(asked),
         "inputs": [value.row(symbol.name) for symbol, value in asked.constants.items()],
+        "mfu_convention": report.CONVENTION,
         "candidates": ranking.candidates,
         "fit": ranking.fit,
         "rejected": ranking.rejected,
-        "plans": [_with_stages(plan) if len(plans) <= report.TOP else plan.row for plan in plans],
+        "plans": [one.row_by_stage if len(plans) <= report.TOP else one.row for one in plans],
     }
     if asked.step_error is not None:
         data["step_error"] = asked.step_error
     if not ranking.fit:
         data["cause"] = ranking.cause
-        data["instead"] = None
-        if ranking.instead:
-            told, plan = ranking.instead
-            data["instead"] = {"change": told, **plan.row}
+        told, plan = ranking.instead or ("", None)
+        data["instead"] = {"change": told, **plan.row} if plan else None
         data["nearest"] = [_lacking(plan) for plan in ranking.too_large]
         data["nearest"] += [{**_lacking(one.plan), **_near_data(one)} for one in ranking.near]
     return data
-
-
-def _with_stages(plan: Plan) -> dict[str, Any]:
-    return {**plan.row, "stages": plan.stages_data}
 
 
 def _lacking(plan: Plan) -> dict[str, Any]:

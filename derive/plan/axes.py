@@ -171,15 +171,13 @@ def _replicated(n: Counts, x: Values) -> Any:
 
 def _pieces_facts(n: Counts, x: Mapping[str, int]) -> str:
     stages, virtual = x["pp"], x["virtual"]
-    every = range(1, (n.layers + 2) // stages + 1)
+    every = range(1, max(1, (n.layers + 2) // stages) + 1)
     fitting = [w for w in every if _pieces(n, {"pp": stages, "virtual": w})]
-    near = min(fitting, key=lambda w: (abs(w - virtual), -w), default=1)
-    split = (
-        f"; virtual={near} does, with {_split(n.layers, stages, near)} layers" if fitting else ""
-    )
+    near = min(fitting, key=lambda w: (abs(w - virtual), -w))  # 1 is always one of them
     return (
         f"{n.layers} layers on {stages} stages x {virtual} virtual: {stages * virtual} divides "
-        f"neither {n.layers} nor, with embedding and head, {n.layers + 2}{split}"
+        f"neither {n.layers} nor, with embedding and head, {n.layers + 2}; virtual={near} does, "
+        f"with {_split(n.layers, stages, near)} layers"
     )
 
 

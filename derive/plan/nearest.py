@@ -102,10 +102,10 @@ def let_go(task: Task) -> Iterator[tuple[str, Task]]:
         yield f"without {symbol}={degree}", replace(task, fixed=rest)
     under = task.assumptions
     if under.recompute != "least":
-        yield "recompute=least", replace(task, assumptions=assume(under, recompute="least"))
+        yield "recompute=least", task.under(assume(under, recompute="least"))
     if "uneven_stages" not in under:
-        even = assume(under, corrections=under.corrections | {"uneven_stages"})
-        yield "uneven_stages", replace(task, assumptions=even)
+        uneven = under.corrections | {"uneven_stages"}
+        yield "uneven_stages", task.under(assume(under, corrections=uneven))
     for power in range(1, DOUBLED + 1 if v.dp not in task.fixed else 1):
         cards = task.cards * 2**power
         yield amounts("cards", (cards,)), changed(task, "cards", cards)

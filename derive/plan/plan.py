@@ -16,12 +16,12 @@ from derive.cost.memory import stages_held
 from derive.cost.schedule import OF_STEP
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
-from derive.notation.errors import guarded, unknown
+from derive.notation.errors import DeriveError, guarded, unknown
 from derive.notation.printed import as_text, share, size, time
 from derive.notation.quantity import Quantity, number
 from derive.notation.text import text
 from derive.notation.units import Unit, base_unit, byte, chip, one, second
-from derive.plan.axes import AXES, PLACE, Degrees
+from derive.plan.axes import AXES, NAMED, PLACE, Degrees, worded
 from derive.plan.task import DEGREES, Task
 from derive.solve.evaluate import EXACT, Compiled, as_float, compiled, exactly, floats
 
@@ -30,17 +30,13 @@ MFU = "model_flops/(step*N*C)"  # as the tree words it; its value is the step mo
 
 class Stage(NamedTuple):
     """A stage of a pipeline: its layers, the micro-batches that it has saved at once, and of a chip
-    of it the parameters and the bytes, by kind."""
+    of it the parameters and the bytes, in all and by kind."""
 
     layers: int
     in_flight: Fraction
     parameters: Fraction
+    memory_bytes: Fraction
     memory: Mapping[str, Fraction]
-
-    @property
-    def memory_bytes(self) -> Fraction:
-        """The memory of a chip."""
-        return sum(self.memory.values(), start=Fraction(0))
 
 
 @guarded
@@ -125,13 +121,10 @@ class Plan:
     def each_stage(self) -> tuple[Stage, ...]:
         """Every stage in order, by the terms of those of which one is the fullest."""
         under, step = self.task.assumptions, self.task.step
-        held = stages_held(under)
-        stages = []
-        for place, layers in enumerate(self.layers):
-            inner = "second" if "second" in held else "first"
-            name = (
-                "last" if place == self.pp - 1 and "last" in held else inner if place else "first"
-            )
+        held, stages = stages_held(under), []
+        inner, last = (name if name in held else "first" for name in ("second", "last"))
+        names = ["first", *[inner] * (self.pp - 2), last][-self.pp :]
+        for place, (name, layers) in enumerate(zip(names, self.layers, strict=True)):
             one, n = held[name], {**self.numbers, v.i_p: Fraction(place)}
             if name == inner:
                 n[v.n_fly] = n[v.q_2] = exactly(OF_STEP[under.schedule].saved, n)
@@ -140,8 +133,8 @@ class Plan:
                 n |= {v.psi_m: each * layers, v.L_p: Fraction(layers)}
                 n[v.L_r] = min(n[v.L_r], n[v.L_p])
             kinds = {term.name: exactly(term.expr, n) for term in step.memory[name]}
-            in_flight, parameters = (exactly(x, n) for x in (one.in_flight, one.parameters))
-            stages.append(Stage(layers, in_flight, parameters, kinds))
+            held_by = (exactly(one.in_flight, n), exactly(one.parameters, n))
+            stages.append(Stage(layers, *held_by, sum(kinds.values(), start=Fraction(0)), kinds))
         return tuple(stages)
 
     @property
@@ -155,23 +148,22 @@ class Plan:
         return self.mfu * self.numbers[v.C]
 
     @property
-    def run_seconds(self) -> Fraction | None:
-        """The time of a run, where the task says how many tokens it has."""
-        return self.task.tokens / self.tokens_per_second if self.task.tokens else None
+    def run_seconds(self) -> Fraction:
+        """The time of a run of the task's tokens, 0 where it has none."""
+        return (self.task.tokens or 0) / self.tokens_per_second
 
     @property
     def row(self) -> dict[str, Any]:
         """The plan as data: times in seconds, memory in bytes; a part of 0 for traffic that the
         step model leaves out."""
         under = self.task.assumptions
-        rates = ("mfu", "step_seconds", "tokens_per_second", "chip_flops", "memory_bytes")
-        run = {} if self.run_seconds is None else {"run_seconds": json_number(self.run_seconds)}
+        rates = ["mfu", "step_seconds", "tokens_per_second", "chip_flops", "memory_bytes"]
+        rates += ["run_seconds"] if self.task.tokens else []
         traffic = (axis.name for axis in AXES if axis.traffic)
         idle = {name: Fraction(0) for name in traffic if name not in self.parts}
         return {
             **{axis.name: degree for axis, degree in zip(AXES, self.degrees, strict=True)},
             **{n: json_number(getattr(self, n)) for n in rates},
-            **run,
             "layers_per_stage": [*self.layers],
             **{name: getattr(under, name) for name in ("schedule", "sequence_parallel")},
             "recompute": under.recompute if under.kernels != "recomputed" else "selective",
@@ -182,18 +174,11 @@ class Plan:
         }
 
     @property
-    def stages_data(self) -> list[dict[str, Any]]:
-        """Each stage as data."""
-        return [
-            {
-                "layers": one.layers,
-                "in_flight": json_number(one.in_flight),
-                "parameters": json_number(one.parameters),
-                "memory_bytes": json_number(one.memory_bytes),
-                "memory": _numbers(one.memory),
-            }
-            for one in self.each_stage
-        ]
+    def row_by_stage(self) -> dict[str, Any]:
+        """The same with `stages`, each as data."""
+        stages = (one._asdict() for one in self.each_stage)
+        numbers = [{**one, **_numbers(one), "memory": _numbers(one["memory"])} for one in stages]
+        return {**self.row, "stages": numbers}
 
     def share(self, name: str) -> Fraction:
         """The share of a part in the step time."""
@@ -244,8 +229,8 @@ class Plan:
     __getitem__ = quantity
 
 
-def _numbers(values: Mapping[str, Fraction]) -> dict[str, float | None]:
-    return {name: json_number(value) for name, value in values.items()}
+def _numbers(values: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: json_number(x) for name, x in values.items() if isinstance(x, Fraction)}
 
 
 def json_number(value: Fraction) -> float | None:
@@ -262,8 +247,11 @@ def _tree(
 
 
 def plan_of(task: Task, degrees: Degrees) -> Plan:
-    """The plan with these degrees, evaluated exactly; nothing is checked but memory."""
+    """The plan with these degrees, evaluated exactly; nothing is checked but memory, and that a
+    stage has a whole number of layers: raises DeriveError."""
     step, degrees = task.step, degrees.on(task.cards)
+    if rule := NAMED["pp"].rule(task.counts, degrees.pp):
+        raise DeriveError(f"pp = {degrees.pp}: {worded(task.counts, degrees, rule)}")
     numbers = {**task.numbers, **dict(zip(DEGREES, map(Fraction, degrees), strict=True))}
     symbols = [symbol for symbol, _ in _definitions(step)]
     first, rest = _exact(step)

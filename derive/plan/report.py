@@ -80,29 +80,29 @@ def table(plans: Sequence[Plan]) -> list[str]:
 
 def one_plan(plan: Plan) -> list[str]:
     """A plan by itself: what it does per second, where its time goes, what each stage holds."""
-    task, kinds = plan.task, {name for terms in plan.stages.values() for name in terms}
+    task = plan.task
     rate, flops = plan.tokens_per_second, number(plan.chip_flops, flop / second, "rate")
     each = number(rate / task.cards, token / second).printed()
-    said = ("schedule", "sequence_parallel", "recompute", "kernels", "precision")
+    said = {name: getattr(task.assumptions, name) for name in ("schedule", "kernels", "precision")}
+    said |= {"sequence_parallel": "on" if task.assumptions.sequence_parallel else "off"}
     lines = [
         f"{plan!r}",
-        ", ".join([f"zero={plan.zero}", *(f"{n}={getattr(task.assumptions, n)}" for n in said)]),
+        ", ".join([f"zero={plan.zero}", *(f"{name}={way}" for name, way in said.items())]),
         f"{number(rate, token / second).printed()}, {each} on each chip",
         f"{flops.printed()} on each chip, MFU {share(plan.mfu, 1)}: {CONVENTION} "
         f"({task.constants[v.C].printed()} in {task.assumptions.precision})",
     ]
-    if plan.run_seconds is not None and task.tokens:
+    if task.tokens:
         days = printed(plan.run_seconds / DAY, significant(4))
         lines.append(f"{days} days for {number(task.tokens, token).printed()}")
     rows = [["part", "seconds", "share", "what it is"]]
-    for term in task.step.parts:
-        seconds = plan.parts[term.name]
-        figures = [printed(seconds, significant(4)), share(plan.share(term.name), 1)]
-        rows.append([NAMES.get(term.name, term.name), *figures, term.gloss])
+    for name, gloss in ((term.name, term.gloss) for term in task.step.parts):
+        figures = [printed(plan.parts[name], significant(4)), share(plan.share(name), 1)]
+        rows.append([NAMES.get(name, name), *figures, gloss])
     lines += [f"  {line}" for line in aligned(rows, "lrrl")]
     stages = plan.each_stage
     fullest = max(stages, key=lambda stage: stage.memory_bytes)
-    shown = [kind for kind in GLOSSES if kind in kinds and any(s.memory.get(kind) for s in stages)]
+    shown = [kind for kind in GLOSSES if any(stage.memory.get(kind) for stage in stages)]
     heads = ["in flight", "parameters", *(kind.replace("_", " ") for kind in shown), "memory"]
     table = [["stage", "layers", *heads]]
     for place, stage in enumerate(stages):
@@ -119,7 +119,8 @@ def basis(task: Task) -> list[str]:
     steps on the chip may be."""
     by_origin: dict[str, list[str]] = {}
     for symbol, value in task.rests_on.items():
-        origin = "set" if symbol in task.given else value.owner or "assumed"
+        own = "set" if value.status == "given" else "assumed"
+        origin = "set" if symbol in task.given else value.owner or own
         by_origin.setdefault(origin, []).append(f"{symbol}\u00a0=\u00a0{value.printed()}")
     lines = [f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items()]
     if task.step_error is not None:
@@ -136,16 +137,8 @@ def reason(task: Task, rule: str) -> str:
 
 def _again(task: Task) -> str:
     """What of a plan that does not fit is run again."""
-    wanted = task.assumptions.recompute
-    if wanted == "given":
-        return f" with {task.numbers[v.L_g]} layers of a stage recomputed"
-    least = {"least": " even with every layer recomputed", "none": " with nothing recomputed"}
-    return least.get(wanted, " with every layer recomputed")
-
-
-def instead(other: tuple[str, Plan] | None) -> list[str]:
-    """What would have to be let go for a plan to fit, and that plan."""
-    return [f"  fits: {other[0]}: {other[1]!r}"] if other else []
+    again = {"none": "nothing", "given": f"{task.numbers.get(v.L_g)} layers of a stage"}
+    return f" with {again.get(task.assumptions.recompute, 'every layer')} recomputed"
 
 
 def nothing(task: Task, cause: str, too_large: Sequence[Plan], near: Sequence[Near]) -> list[str]:
@@ -177,7 +170,7 @@ def _need(plan: Plan) -> str:
     if not plan.lacks_bytes:
         return f"fits in {size(plan.memory_bytes)} of {budget}"
     return (
-        f"needs {size(plan.memory_bytes)} of {budget}{_again(plan.task).replace(' even', '')}, "
+        f"needs {size(plan.memory_bytes)} of {budget}{_again(plan.task)}, "
         f"{size(plan.lacks_bytes)} too much"
     )
 

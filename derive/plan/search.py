@@ -100,7 +100,7 @@ class Ranking:
             lines = report.table(plans) if len(plans) != 1 else report.one_plan(plans[0])
         else:
             lines = report.nothing(self.task, self.cause, self.too_large, self.near)
-            lines += report.instead(self.instead)
+            lines += [f"  fits: {self.instead[0]}: {self.instead[1]!r}"] if self.instead else []
         fit = "1 plan fits" if self.fit == 1 else f"{self.fit:,} plans fit"
         combinations = "combination" if self.candidates == 1 else "combinations"
         return [

@@ -6,7 +6,7 @@ Values come from the facts, from the assumption set, and last from the caller; a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import inf
@@ -64,6 +64,7 @@ class Task:
     fabric: str = "switch"
     given: tuple[sp.Symbol, ...] = ()
     tokens: int | None = None  # of a run
+    facts: tuple[Model, Chip] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """What is planned, in one line."""
@@ -118,6 +119,12 @@ class Task:
         counted_from = {name for name, _ in self.values[v.P].inputs}
         used = {*_symbols(self.step), *RULED, *DEGREES}
         return tuple(s for s in self.given if s not in used and s.name not in counted_from)
+
+    def under(self, assumptions: Assumptions) -> Task:
+        """The same under other assumptions, whose constants take the place of these."""
+        own = {s: self.values[s] for s in (v.T, v.B_seq, v.P, *self.given) if s in self.values}
+        known = facts_of(*self.facts, assumptions) if self.facts else self.values
+        return replace(self, assumptions=assumptions, values={**known, **own})
 
     @property
     def rests_on(self) -> dict[sp.Symbol, Quantity]:
@@ -189,6 +196,7 @@ def task(
     asked = Task(
         model.name, chip.name, cards, seq, batch, assumptions, bound, fixed,
         fabric_of(chip), chosen, None if tokens is None else whole(tokens, v.R, "tokens", MOST),
+        (model, chip),
     )  # fmt: skip
     _check(asked)
     return asked

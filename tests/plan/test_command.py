@@ -48,7 +48,8 @@ def test_the_data_has_the_names_that_are_promised():
         assert set(row) == {
             "tp", "cp", "pp", "dp", "ep", "virtual", "zero", "replicas", "micro_batch", "mfu",
             "step_seconds", "memory_bytes", "recomputed_layers", "layers_per_stage", "parts",
-            "memory",
+            "memory", "etp", "tokens_per_second", "chip_flops", "schedule", "sequence_parallel",
+            "recompute", "fullest",
         }  # fmt: skip
         assert list(row["parts"]) == [
             "compute", "recompute", "imbalance", "tp", "cp", "pp", "bubble", "dp", "ep",
@@ -121,6 +122,7 @@ def test_seven_cards_the_nearest_in_text_and_as_data():
     ranked = plan(f"{again} --top 0")[0]
     degrees = ("tp", "cp", "pp", "dp", "micro_batch")
     (same,) = [p for p in ranked["plans"] if all(p[d] == fits[d] for d in degrees)]
+    del same["stages"]  # which plans have that are few
     assert {name: fits[name] for name in same} == same
 
 

@@ -279,8 +279,8 @@ def test_a_node_holds_whole_tensor_groups(tp, near):
 def test_a_zigzag_needs_two_pieces_a_rank():
     odd = {"seq": 32 * 4097, "batch": 64}
     zigzag = search(asked(assumptions=step_assumptions("notebook+zigzag"), **odd))
-    assert zigzag.rejected["sequence"] == 4 * 5
-    assert "sequence" not in search(asked(**odd)).rejected
+    assert zigzag.rejected["zigzag"] == 4 * 5
+    assert "zigzag" not in search(asked(**odd)).rejected
 
 
 def test_any_chunk_lets_short_chunks_in():

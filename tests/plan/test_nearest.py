@@ -80,7 +80,7 @@ def test_the_closest_values_are_those_found_by_trying_each() -> None:
                 compared[rule, quantity] += len(values)
     assert sum(compared.values()) > 700
     assert {key for key, values in compared.items() if values > 10} == {
-        ("sequence", "seq"), ("cards", "cards"), ("held", "cards"),
+        ("zigzag", "seq"), ("cards", "cards"), ("held", "cards"),
         ("batch", "batch"), ("batch", "cards"), ("short_chunk", "seq"),
     }  # fmt: skip
 

@@ -129,7 +129,10 @@ def test_a_fixed_data_degree_is_respected_and_counted():
         (space((3, 5), (1, 2), (1, 2)), {"heads": 8}),
         (space((1, 3), (3, 5, 7), (1, 2)), {"heads": 6, "sequence": 6}),
         (space((1, 2), (1, 4), (3, 7, 9)), {"short_chunk": 6, "layers": 6}),
-        (Space(tp=(4, 8), ep=(1, 2), virtual=(1, 2, 4)), {"unmodelled": 10, "memory": 2}),
+        (
+            Space(tp=(4, 8), ep=(1, 2), virtual=(1, 2, 4)),
+            {"experts": 6, "unmodelled": 4, "memory": 2},
+        ),
     ],
 )
 def test_an_axis_that_is_rejected_whole_counts_what_is_left_of_the_others(grid, rejected):
@@ -206,8 +209,11 @@ def test_a_batch_that_feeds_no_pipeline_leaves_reasons_and_no_nearest():
         ({"cp": 4}, "too few tokens"),
         ({"dp": 3}, "does not divide 64 cards"),
         ({"tp": 8, "cp": 1, "pp": 2, "dp": 2}, "makes 32, not the 64 given"),
-        ({"dp": 64, "batch": 32}, "does not split over dp=64 into micro-batches of 1$"),
-        ({"dp": 4, "b_seq": 3, "batch": 16}, "does not split over dp=4 into micro-batches of 3$"),
+        ({"dp": 64, "batch": 32}, "does not split over dp=64 into micro-batches of 1; 64 does$"),
+        (
+            {"dp": 4, "b_seq": 3, "batch": 16},
+            "does not split over dp=4 into micro-batches of 3; 12 or 24 does$",
+        ),
         ({"b_seq": 5}, "micro-batches of 5"),
         ({"tp": Fraction(3, 2)}, "whole number"),
         ({"seq": 24579}, "not divisible by any context-parallel degree"),

@@ -76,14 +76,14 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         else:
             parts[one.id] = answer.parts
             every.append(Outcome(one, answer.seconds, answer.memory_bytes))
-    telling = [one for one in every if studied(one.run)] or every
+    telling = _studied(every)
     data: dict[str, Any] = {
         "runs": len(chosen),
         "predicted": len(every),
         "errors": _errors(every, "error"),
         **(_blind(every, catalogue) if options.runs is None else {}),
         "worst": [_row(one, parts[one.run.id]) for one in worst(telling)],
-        "order": order(telling)._asdict(),
+        "order": {**order(telling)._asdict(), "ids": [one.run.id for one in telling]},
         "memory": _errors((one for one in every if one.memory_error is not None), "memory_error"),
         "refused": dict(sorted(refused.items(), key=lambda item: -len(item[1]))),
     }
@@ -94,6 +94,11 @@ def _reason(run: Run) -> str:
     """Why a run is not scored, in a phrase; empty for one that is."""
     why = [] if studied(run) else [reason for reason in reasons(run) if reason not in TAKEN]
     return RULES[why[0]][0] if why else ""
+
+
+def _studied(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+    """The studied ones among them; all where there are none."""
+    return [one for one in outcomes if studied(one.run)] or outcomes
 
 
 def _kind(one: Outcome) -> str:
@@ -129,8 +134,8 @@ def _blind(outcomes: Sequence[Outcome], catalogue: Catalogue) -> dict[str, Any]:
         return {}
     rows: list[dict[str, Any]] = []
     for draw in draws:
-        told = order(one for one in draw if studied(one.run))
-        figures = spread([one.error for one in draw if studied(one.run)])._asdict()
+        scored = _studied(draw)
+        told, figures = order(scored), spread([one.error for one in scored])._asdict()
         rows.append(
             {
                 "draw": len(rows),
@@ -175,7 +180,8 @@ def _row(one: Outcome, parts: Mapping[str, float]) -> dict[str, Any]:
         "parts": {name: part / sum(parts.values()) for name, part in parts.items()},
     }
     told = [RULES[reason][0] for reason in why["rules"]]
-    for words, names in (("not stated", why["missing"]), ("assumed", why["assumed"])):
+    left_open = [name for name in run.missing if name not in why["rules"]]
+    for words, names in (("not stated", left_open), ("assumed", why["assumed"])):
         told += [f"{words}: {', '.join(names)}"] if names else []
     times = {"measured_seconds": run.seconds or run.layer_seconds, "predicted_seconds": one.seconds}
     return {
@@ -200,7 +206,7 @@ def _lines(data: dict[str, Any]) -> list[str]:
         ("the worst times of the studied runs, where there are any", "worst", WORST),
     ):
         lines += ["", title, *_table(data[name], columns)] if data.get(name) else []
-    pairs, right, tau = data["order"].values()
+    pairs, right, tau, _ = data["order"].values()
     if pairs:
         told = (
             f"{right} of {pairs} pairs more than {APART:.0%} apart are right, {right / pairs:.1%}"

@@ -56,6 +56,29 @@ def test_a_file_of_ones_own(answer, written):
     assert memory == first["memory"][-1]["mean"] > 0
 
 
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({}, "studied"),
+        ({"tier": "B", "core": "false"}, "16 bits"),
+        ({"precision": "fp8"}, "8 bits"),
+        ({"chip": "tpu-v5p"}, "TPU"),
+        ({"experts": "8", "topk": "2", "expert_ffn": "14336"}, "experts"),
+    ],
+)
+def test_what_is_not_alike_is_told_apart(answer, written, change, kind):
+    data = answer("validate", written(change))
+    assert [row["kind"] for row in data["errors"]] == [kind, kind]
+    assert all(row["ids"] == ["own-1"] for row in data["errors"])
+
+
+def test_a_source_of_which_no_run_is_studied(answer):
+    data = answer("validate", "--source", "dgxc_24.11.1")
+    assert [row["kind"] for row in data["left_out"]] == ["16 bits", "16 bits"]
+    assert all(draw["rows"] == data["left_out"][0]["rows"] for draw in data["draws"])
+    assert "eight" not in data
+
+
 def test_slower_runs_are_predicted_slower(answer, written):
     layouts = [(4, 2, 2), (2, 2, 4), (1, 2, 8), (8, 2, 1)]
     rows = [
@@ -74,7 +97,6 @@ def test_slower_runs_are_predicted_slower(answer, written):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"experts": "8", "topk": "2", "expert_ffn": "14336"}, "experts"),
         ({"virtual": ""}, "virtual stages not stated"),
         ({"micro_batch": "", "missing": "micro_batch"}, "micro-batch not stated"),
         ({"chip": "v100-32gb"}, "has no figure for bf16"),

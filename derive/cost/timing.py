@@ -120,7 +120,10 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
     share = stage.forward_share()
 
     def read(kernel: stage.Kernel, which: str) -> sp.Expr:
-        under = assumptions.fusion, assumptions.sequence_parallel, assumptions.blocks
+        fusion = assumptions.fusion
+        if kernel is kernels.unfused_flops:  # of the passes themselves
+            fusion = fusion._replace(kernels="unfused")
+        under = fusion, assumptions.sequence_parallel, assumptions.blocks
         return stage.on_layer(kernel, which, *under)
 
     def time(which: str, part: sp.Expr) -> sp.Expr:
@@ -137,7 +140,10 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
             return part * v.f_A * v.t_1
         if fused:
             return read(kernels.fused_flops, which) / (v.C_A * v.eta_A)
-        return read(kernels.unfused_flops, which) / (v.C_A * v.eta)
+        work = read(kernels.unfused_flops, which)
+        if assumptions.kernels == "recomputed" and which == "backward":
+            work += read(kernels.unfused_flops, "forward")  # the whole core is run again
+        return work / (v.C_A * v.eta)
 
     head, weights = v.f_V * v.t_1, (v.f_L - v.f_A) * v.t_1 * share
     if "matmul_shape" in assumptions:
@@ -182,7 +188,7 @@ def micro_batch(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 
     in_group = [_in_group(passes, assumptions, exact) for passes in (BOTH, BOTH[:1])]
     round_ring = [_round_ring(passes, assumptions, exact) for passes in (BOTH, BOTH[:1])]
-    hops = seconds(stage.hops(), Switch("pp", v.W_pp), exact)
+    hops = _hop()
     piped = 1 - sp.floor(1 / v.pp, evaluate=False)
     uneven = on("uneven_stages")
     fewer = (v.L_p - v.L_l) * each
@@ -465,8 +471,14 @@ def _bubble(assumptions: Assumptions) -> sp.Expr:
     if "uneven_stages" not in assumptions:
         return (v.pp - 1) * (v.t_mb - times[v.t_V])
     schedule = OF_STEP[assumptions.schedule]
-    hidden = (1 - v.x_pp) / v.x_pp * v.t_pp / (2 * v.virtual)  # of a hop, which still takes time
+    # A hop that is hidden still takes its time; there and back are two.
+    hidden = (1 - v.x_pp) * _hop() / 2
     return schedule.bubble + schedule.hops * hidden
+
+
+def _hop() -> sp.Expr:
+    """The time of a micro-batch's hop to the next stage and of the one back."""
+    return seconds(stage.hops(), Switch("pp", v.W_pp), True)
 
 
 def _data_traffic(assumptions: Assumptions) -> Term:

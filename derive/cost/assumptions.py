@@ -296,11 +296,8 @@ class Assumptions:
 
     @property
     def _measured(self) -> dict[sp.Symbol, sp.Expr]:
-        """What a step takes besides. Products in 8 bits are of tensors that are held in 16."""
         kept = BYTES["fp32"] if self._widened else BYTES[self._gradients]
-        narrow = self.precision != "any" and BYTES[self.precision] < BYTES["bf16"]
-        held = {v.e: sp.Rational(BYTES["bf16"])} if narrow else {}
-        return {**MEASURED, v.e_k: sp.Rational(kept), **held}
+        return {**MEASURED, v.e_k: sp.Rational(kept)}
 
     @property
     def _widened(self) -> bool:

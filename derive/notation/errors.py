@@ -74,7 +74,7 @@ def unknown(kind: str, name: object, names: Iterable[str]) -> UnknownName:
     """An `UnknownName` that offers the nearest names, or all of them where there are few."""
     known = sorted(set(names))
     listed = ", ".join(known) or "none"
-    other = f"known: {listed}" if len(listed) <= 400 else f"{len(known)} are known, none like it"
+    other = f"known: {listed}" if len(listed) <= 300 else f"{len(known)} are known, none like it"
     return UnknownName(f"unknown {kind} {quoted(name)}; {meant(name, known, other)}")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, TERMS, Assumptions, assume
+from derive.cost.assumptions import BYTES, DEFAULT, TERMS, Assumptions, assume
 from derive.cost.schedule import OF_STEP
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
@@ -188,7 +188,7 @@ def task(
         if symbol not in SETTABLE:
             names = [s.name for s in (*DEGREES, *SETTABLE)]
             raise unknown("value to set for a plan", symbol.name, names)
-    bound = {**facts_of(model, chip, assumptions), **given}
+    bound = {**facts_of(model, chip, assumptions), **_of_step(model, assumptions), **given}
     if v.P not in given and any(symbol in given for symbol in SHAPES):
         bound[v.P] = counted(model, bound)
     bound[v.T] = number(seq, v.unit_of_symbol(v.T), "T")
@@ -200,6 +200,20 @@ def task(
     )  # fmt: skip
     _check(asked)
     return asked
+
+
+def _of_step(model: Model, assumptions: Assumptions) -> dict[sp.Symbol, Quantity]:
+    """What a step of a model takes besides: the width of dense layers among those with experts, and
+    copies of rows as many as experts where they go to each by itself; and where its products are in
+    8 bits, the bytes of tensors, which are held in 16."""
+    known: dict[sp.Symbol, Quantity] = {}
+    if model.experts:
+        shapes = model.bindings()
+        known[v.F] = shapes.get(v.F, shapes[v.F_E].named("F"))
+        known[v.n_M] = shapes[v.n_k].named("n_M")
+    if assumptions.precision != "any" and BYTES[assumptions.precision] < BYTES["bf16"]:
+        known[v.e] = number(BYTES["bf16"], v.unit_of_symbol(v.e), "e", status="assumed")
+    return known
 
 
 def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:

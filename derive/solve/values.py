@@ -190,13 +190,7 @@ def facts_of(
             if speaks and key.symbol in SETTABLE and key.name not in overridden:
                 known[key.symbol] = rounded
     if model is not None:
-        known |= {s: q for s, q in model.bindings().items() if s in SETTABLE}
-        if v.F not in known:  # of layers that it does not have
-            known[v.F] = known[v.F_E].named("F")
-        if v.n_k in known:
-            known[v.n_M] = known[v.n_k].named("n_M")
-        if v.n_S in known and not known[v.n_S].value:
-            del known[v.n_S]
+        known |= {s: q for s, q in _of_layers(model).items() if s in SETTABLE}
         for fact, rounded in _of_notebook(model.facts, assumptions):
             if fact.key.name == "published_parameters":
                 known[v.P] = rounded.named("P")

@@ -352,9 +352,9 @@ def heads_not_split(monkey: pytest.MonkeyPatch) -> None:
 
 
 def recomputation_without_its_moves(monkey: pytest.MonkeyPatch) -> None:
-    before = stage.tensor_moves
+    before = stage.group_moves
     monkey.setattr(
-        stage, "tensor_moves", lambda passes: before(passes) if len(tuple(passes)) > 1 else ()
+        stage, "group_moves", lambda passes, axis: before(passes, axis) if len(passes) > 1 else ()
     )
 
 
@@ -380,7 +380,7 @@ SLIPS: tuple[tuple[Patch, tuple[Callable[[], None], ...]], ...] = (
     (scaled(stage, "input_bytes", sp.Integer(2)), (bytes_of_a_layer_s_input,)),
     (scaled(stage, "state_share", v.cp), (states_of_a_chip,)),
     (scaled(stage, "on_chip", sp.Integer(2)), (bytes_of_the_tensor_group, bytes_of_the_ring)),
-    (without_one("tensor_moves"), (bytes_of_the_tensor_group,)),
+    (without_one("group_moves"), (bytes_of_the_tensor_group,)),
     (without_one("ring_moves"), (bytes_of_the_ring,)),
     (heavier, (gradients_and_updates,)),
     (without_one("hops"), (hops_of_a_stage,)),

@@ -99,6 +99,9 @@ def test_kernels_are_told_and_taken_where_the_block_has_them() -> None:
 def test_a_step_counts_kernels_with_the_saved_tensors() -> None:
     more = step_model(assume(norm="unfused")).term("a_1").expr
     assert more != step_model("default").term("a_1").expr
-    for wrong in (assume("notebook", norm="unfused"), assume(kernels="recomputed")):
-        with pytest.raises(DeriveError, match=f"a step recomputes whole layers, .*{wrong}"):
+    for wrong, told in (
+        (assume("notebook", norm="unfused"), "what kernels save with saved_tensors alone"),
+        (assume("corrected", kernels="recomputed"), "a core of attention again with matmul_shape"),
+    ):
+        with pytest.raises(DeriveError, match=f"a step .*{told}.*; found {wrong}"):
             step_model(wrong)

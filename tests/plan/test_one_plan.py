@@ -104,6 +104,13 @@ def test_a_run_takes_its_tokens_over_the_rate():
     assert plan["run_seconds"] * plan["tokens_per_second"] == pytest.approx(15.6e12)
     days = next(line for line in text.split("\n") if " days for " in line)
     assert float(days.split()[0]) == pytest.approx(plan["run_seconds"] / 86400, rel=1e-3)
+    many = run(f"{SMALL} --tokens 1T --top 4")[1].split("\n")
+    days = many[2][: many[1].index("run") + 3].split()[-2]  # the column is set to the right
+    assert float(days.replace(",", "")) == pytest.approx(
+        run(f"{SMALL} --tokens 1T")[0]["plans"][0]["run_seconds"] / 86400, rel=1e-3
+    )
+    with pytest.raises(DeriveError, match="--tokens: plays no part in --style notebook"):
+        run(f"{RAN} --tokens 15T --style notebook")
     for bad in ("0", "-5", "1.5", "12 sequences", "x"):
         options = parser().parse_args(["plan", *RAN.split(), "--tokens=" + bad])
         with pytest.raises(DeriveError, match="--tokens"):

@@ -310,3 +310,15 @@ def test_a_small_model_does_not_reach_its_share_of_the_peak_at_any_batch():
     assert reached[0] < Fraction(1, 5) and reached[-1] < Fraction(1, 2)
     best = search(under, top=1).plan(1)
     assert best.micro_batch == 16 and best.mfu >= reached[-1]
+
+
+def test_a_peak_that_is_set_is_that_of_attention_too():
+    half, plain = run(f"{RAN} --set C=494.7e12")[0], run(RAN)[0]
+    inputs = {one["symbol"]: one["value"] for one in half["inputs"]}
+    assert inputs["C"] == inputs["C_A"] == 494.7e12
+    assert half["plans"][0]["mfu"] > plain["plans"][0]["mfu"]
+    apart = {
+        one["symbol"]: one["value"]
+        for one in run(f"{RAN} --set C=9e14 --set C_A=8e14")[0]["inputs"]
+    }
+    assert (apart["C"], apart["C_A"]) == (9e14, 8e14)

@@ -27,7 +27,7 @@ TASK = {
 }
 NETWORK = "what the moves run over: chip (default), torus, node, two-level or egress"
 METAVARS = {"seq": "TOKENS", "batch": "SEQUENCES"}
-PLANNED = (*TASK, "assume", "set", "profile", "facts")
+PLANNED = (*TASK, "layout", "tokens", "assume", "set", "profile", "facts")
 # How messages write an argument, and the option that is typed for it.
 _AS_TYPED = (
     (re.compile(r"\bleave out (?=[A-Za-z]\w*$)"), "leave out --set "),

@@ -41,6 +41,8 @@ def run(options: Namespace) -> tuple[dict[str, Any], str, int]:
     """
     style = options.style or STYLES[0]
     top = _top(options.top, style)
+    if style == "notebook" and options.tokens is not None:
+        raise DeriveError("--tokens: plays no part in --style notebook, which tells no days")
     also = [_degrees(text, "--also") for text in options.also or ()]
     compared = [_rank_or_degrees(text) for text in options.why or ()]
     ranking = search(asked_of(options)[0], top=0 if also or compared else top)

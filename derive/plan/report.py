@@ -68,11 +68,13 @@ def table(plans: Sequence[Plan]) -> list[str]:
         if axis.column or any(plan.degrees[place] > 1 for plan in plans)
     ]
     heads = [AXES[place].name.replace("_", "-") for place in columns]
-    rows = [["rank", *heads, "MFU", "step", "memory", "recomputed", "where it goes"]]
+    run = ["run"] if plans and plans[0].task.tokens else []
+    rows = [["rank", *heads, "MFU", "step", *run, "memory", "recomputed", "where it goes"]]
     for rank, plan in enumerate(plans, 1):
         parts = ", ".join(f"{NAMES.get(name, name)} {share(part)}" for name, part in shares(plan))
         redo = f"{plan.recomputed_layers}/{plan.layers_per_stage}"
-        numbers = [share(plan.mfu, 1), time(plan.step_seconds), size(plan.memory_bytes)]
+        days = [f"{printed(plan.run_seconds / DAY, significant(4))}\u00a0days" for _ in run]
+        numbers = [share(plan.mfu, 1), time(plan.step_seconds), *days, size(plan.memory_bytes)]
         degrees = [str(plan.degrees[place]) for place in columns]
         rows.append([str(rank), *degrees, *numbers, redo, parts])
     return aligned(rows, "r" * (len(rows[0]) - 1) + "l")

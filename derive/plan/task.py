@@ -122,9 +122,10 @@ class Task:
 
     def under(self, assumptions: Assumptions) -> Task:
         """The same under other assumptions, whose constants take the place of these."""
-        own = {s: self.values[s] for s in (v.T, v.B_seq, v.P, *self.given) if s in self.values}
         known = facts_of(*self.facts, assumptions) if self.facts else self.values
-        return replace(self, assumptions=assumptions, values={**known, **own})
+        own = (s for s in (v.T, v.B_seq, v.P, v.C_A, *self.given) if s in self.values)
+        known = {**known, **{s: self.values[s] for s in own}}
+        return replace(self, assumptions=assumptions, values=known)
 
     @property
     def rests_on(self) -> dict[sp.Symbol, Quantity]:
@@ -189,6 +190,8 @@ def task(
             names = [s.name for s in (*DEGREES, *SETTABLE)]
             raise unknown("value to set for a plan", symbol.name, names)
     bound = {**facts_of(model, chip, assumptions), **_of_step(model, assumptions), **given}
+    if v.C in given and v.C_A not in given and assumptions.precision == "bf16":
+        bound[v.C_A] = bound[v.C].named("C_A")  # that of the core of attention, in the same bytes
     if v.P not in given and any(symbol in given for symbol in SHAPES):
         bound[v.P] = counted(model, bound)
     bound[v.T] = number(seq, v.unit_of_symbol(v.T), "T")

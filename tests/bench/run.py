@@ -54,6 +54,7 @@ def main() -> None:
     line("hand-written NumPy / evaluate, 1M points", theirs, ours, aim="at least 0.8")
     print(f"{'':<44} largest relative difference {apart:.1e}")
     subprocess.run([sys.executable, str(HERE / "plans.py")], check=True)
+    subprocess.run([sys.executable, str(HERE / "layouts.py")], check=True)
 
 
 def line(name: str, ours: float, theirs: float, *, aim: str) -> None:

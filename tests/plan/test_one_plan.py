@@ -104,6 +104,13 @@ def test_a_run_takes_its_tokens_over_the_rate():
     assert plan["run_seconds"] * plan["tokens_per_second"] == pytest.approx(15.6e12)
     days = next(line for line in text.split("\n") if " days for " in line)
     assert float(days.split()[0]) == pytest.approx(plan["run_seconds"] / 86400, rel=1e-3)
+    many = run(f"{SMALL} --tokens 1T --top 4")[1].split("\n")
+    days = many[2][: many[1].index("run") + 3].split()[-2]  # the column is set to the right
+    assert float(days.replace(",", "")) == pytest.approx(
+        run(f"{SMALL} --tokens 1T")[0]["plans"][0]["run_seconds"] / 86400, rel=1e-3
+    )
+    with pytest.raises(DeriveError, match="--tokens: plays no part in --style notebook"):
+        run(f"{RAN} --tokens 15T --style notebook")
     for bad in ("0", "-5", "1.5", "12 sequences", "x"):
         options = parser().parse_args(["plan", *RAN.split(), "--tokens=" + bad])
         with pytest.raises(DeriveError, match="--tokens"):
@@ -303,3 +310,15 @@ def test_a_small_model_does_not_reach_its_share_of_the_peak_at_any_batch():
     assert reached[0] < Fraction(1, 5) and reached[-1] < Fraction(1, 2)
     best = search(under, top=1).plan(1)
     assert best.micro_batch == 16 and best.mfu >= reached[-1]
+
+
+def test_a_peak_that_is_set_is_that_of_attention_too():
+    half, plain = run(f"{RAN} --set C=494.7e12")[0], run(RAN)[0]
+    inputs = {one["symbol"]: one["value"] for one in half["inputs"]}
+    assert inputs["C"] == inputs["C_A"] == 494.7e12
+    assert half["plans"][0]["mfu"] > plain["plans"][0]["mfu"]
+    apart = {
+        one["symbol"]: one["value"]
+        for one in run(f"{RAN} --set C=9e14 --set C_A=8e14")[0]["inputs"]
+    }
+    assert (apart["C"], apart["C_A"]) == (9e14, 8e14)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import sympy as sp
 
-from derive.cost import stage
+from derive.cost import stage, timing
 from derive.cost.assumptions import ADAM_MOMENTS, Assumptions
 from derive.cost.schedule import OF_STEP
 from derive.cost.terms import Term, define
@@ -94,7 +94,7 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
         second = sp.Min(1, v.pp - 1, evaluate=False)  # the first, where there is no other
         places = {v.n_fly: sp.S.Zero, v.q_2: second, v.q_l: v.pp - 1}
         in_flight = {symbol: saved_by.xreplace({v.i_p: place}) for symbol, place in places.items()}
-    weights, gradients, optimizer = _states(v.psi, assumptions).values()
+    weights, gradients, optimizer = _states(v.psi, v.L_p, assumptions).values()
     terms = [
         define(v.M_states, stage.factored(weights + gradients) + optimizer, on("gradient_bytes")),
         *(define(symbol, number, uneven) for symbol, number in in_flight.items()),
@@ -149,15 +149,16 @@ def chip_parameters(assumptions: Assumptions) -> sp.Expr:
     return (layers + stage.TABLE * tables) / v.tp
 
 
-def _states(parameters: sp.Expr, assumptions: Assumptions) -> dict[str, sp.Expr]:
-    """The bytes of the states of so many parameters of a chip, by kind."""
-    shared = "sharded_states" in assumptions
-    weights, gradients = (v.x_w, v.x_g) if shared else (sp.S.One, sp.S.One)
-    optimizer = v.x_o if shared else stage.state_share()
+def _states(parameters: sp.Expr, layers: sp.Expr, assumptions: Assumptions) -> dict[str, sp.Expr]:
+    """The bytes of the states of so many parameters of a chip and its layers, by kind."""
+    sizes = {
+        "weights": (v.e, v.x_w),
+        "gradients": (v.e_k if "kept_bytes" in assumptions else v.e_g, v.x_g),
+        "optimizer": (ADAM_FP32_COPIES * v.e_32, v.x_o),
+    }
     return {
-        "weights": v.e * weights * parameters,
-        "gradients": (v.e_k if "kept_bytes" in assumptions else v.e_g) * gradients * parameters,
-        "optimizer": ADAM_FP32_COPIES * v.e_32 * optimizer * parameters,
+        kind: each * timing.held(share, parameters, layers, assumptions)
+        for kind, (each, share) in sizes.items()
     }
 
 
@@ -202,7 +203,7 @@ def _needed(assumptions: Assumptions, extra: sp.Expr) -> dict[str, sp.Expr]:
 
 def whole_bytes(held: Held, assumptions: Assumptions) -> sp.Expr:
     """The bytes that a stage holds whatever it runs again."""
-    kinds = {**_states(held.parameters, assumptions), **_besides(held, assumptions)}
+    kinds = {**_states(held.parameters, held.layers, assumptions), **_besides(held, assumptions)}
     return stage.factored(sp.Add(*kinds.values()))
 
 
@@ -230,7 +231,10 @@ def memory(assumptions: Assumptions) -> dict[str, tuple[Term, ...]]:
     """What each stage holds by kind, in bytes."""
     every = {}
     for name, held in stages_held(assumptions).items():
-        kinds = {**_states(held.parameters, assumptions), "activations": activations(held)}
+        kinds = {
+            **_states(held.parameters, held.layers, assumptions),
+            "activations": activations(held),
+        }
         kinds |= _besides(held, assumptions)
         if "working_set" in assumptions:
             kinds["working_set"] = v.a_1 * sp.Min(1, v.L_r, evaluate=False)

@@ -266,13 +266,14 @@ def experts_away(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         return ()
     in_node = sp.Max(1, sp.floor(v.n_node / v.etp, evaluate=False), evaluate=False)
     near = define(v.n_wide, sp.Min(v.ep, in_node, evaluate=False))
+    reached = _reached if "network_share" in assumptions else {}
 
     def time(passes: tuple[str, ...]) -> sp.Expr:
         def of_program(link: str) -> Callable[[Program], sp.Expr]:
             def read(whole: Program) -> sp.Expr:
                 moves = stage.group_moves([getattr(whole, name) for name in passes], "ep")
                 times = _by_link(moves, TwoLevels(in_node=v.n_wide), exact)
-                return times.get(link, sp.S.Zero).xreplace(_reached)
+                return times.get(link, sp.S.Zero).xreplace(reached)
 
             return read
 
@@ -353,7 +354,10 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     if "sharded_states" in assumptions:
         scatter, gather = _in_replicas(scatter), _in_replicas(gather)
         near = tuple(define(v.find(term.name), _in_replicas(term.expr), rests_on) for term in near)
-        between = Move("all_reduce", "gradients", ("replicas",), _each_gradient(), critical=False)
+        shared = v.e_g * (
+            _in_replicas(stage.state_share()) * v.psi + _of_experts(v.L_p, assumptions)
+        )
+        between = Move("all_reduce", "gradients", ("replicas",), shared, critical=False)
         scatter += seconds((between,), Switch("dp", v.W_dp), exact)
     return (*near, define(v.t_scatter, scatter, rests_on), define(v.t_gather, gather, rests_on))
 
@@ -361,17 +365,12 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
 def _with_experts(time: sp.Expr) -> sp.Expr:
     """The time of a collective of a chip's parameters, those of experts over their own group."""
     own = time.xreplace({v.dp: v.tp * v.dp / (v.etp * v.ep), v.n_near: v.n_deep})
-    return (1 - v.rho_E) * time + v.rho_E * own
+    return time + v.L_p * v.p_L * v.rho_E / v.psi * (own - time)
 
 
 def _in_replicas(expr: sp.Expr) -> sp.Expr:
     """What the whole data group does where it is one of several that hold the same."""
     return expr.xreplace({v.dp: v.dp / v.replicas})
-
-
-def _each_gradient() -> sp.Expr:
-    """The bytes of the reduced gradients that a chip shares with the other replicas."""
-    return v.e_g * v.psi * _in_replicas(stage.state_share())
 
 
 @lru_cache(maxsize=16)
@@ -394,22 +393,37 @@ def _of_all_parameters(
 
 def sharding(assumptions: Assumptions) -> tuple[Term, ...]:
     """What of the weights, the gradients and the optimizer state a chip holds under each stage of
-    ZeRO, and the traffic of a micro-batch that follows."""
+    ZeRO, those of experts left out."""
     rests_on = assumptions.on("sharded_states")
-    if not rests_on:
-        return ()
-    held = _in_replicas(stage.state_share())
-    if stage.KINDS[assumptions.blocks][1]:
-        held = (1 - v.rho_E) * held + v.rho_E * v.etp * v.ep / (v.tp * v.cp * v.dp)
-    spared = 1 - held
-    whole = {v.x_o: sp.Min(1, v.zero, evaluate=False), v.x_g: SCATTERED, v.x_w: GATHERED}
-    return tuple(define(s, 1 - spared * split, rests_on) for s, split in whole.items())
+    spared = 1 - _in_replicas(stage.state_share())
+    return tuple(define(s, 1 - spared * split, rests_on) for s, split in SPLIT.items() if rests_on)
+
+
+def held(
+    share: sp.Symbol, parameters: sp.Expr, layers: sp.Expr, assumptions: Assumptions
+) -> sp.Expr:
+    """Some state, one of SPLIT, of a chip that has so many parameters and layers, in parameters: as
+    ZeRO splits it, or as the layers' program does."""
+    if "sharded_states" not in assumptions:
+        return parameters * (stage.state_share() if share == v.x_o else sp.S.One)
+    return share * parameters + SPLIT[share] * _of_experts(layers, assumptions)
+
+
+def _of_experts(layers: sp.Expr, assumptions: Assumptions) -> sp.Expr:
+    """How much more a chip holds of a state that is split, in parameters, since that of experts is
+    over their own group."""
+    if not stage.KINDS[assumptions.blocks][1]:
+        return sp.S.Zero
+    own = v.etp * v.ep / (v.tp * v.cp * v.dp)
+    return layers * v.p_L * v.rho_E * _in_replicas(own - stage.state_share())
 
 
 SCATTERED = sp.Min(1, sp.floor(v.zero / 2, evaluate=False), evaluate=False)
 """1 where gradients are reduced for each micro-batch (ZeRO-2 and 3), else 0."""
 GATHERED = sp.floor(v.zero / 3, evaluate=False)
 """1 where weights are gathered for each pass (ZeRO-3), else 0."""
+SPLIT = {v.x_o: sp.Min(1, v.zero, evaluate=False), v.x_g: SCATTERED, v.x_w: GATHERED}
+"""1 where a state is split, else 0."""
 
 
 def traffic(assumptions: Assumptions) -> tuple[Term, ...]:
@@ -448,18 +462,11 @@ def parts(assumptions: Assumptions) -> tuple[Term, ...]:
         _data_traffic(assumptions),
     )
     if rests_on := on("optimizer_step"):
-        touched = v.s_opt * v.psi * _held(v.x_o, assumptions) / (v.W_hbm * v.eta_hbm)
+        touched = v.s_opt * held(v.x_o, v.psi, v.L_p, assumptions) / (v.W_hbm * v.eta_hbm)
         parts += (Term("optimizer", touched, second, "the optimizer's own step", rests_on),)
     if rests_on := on("fixed_times"):
         parts += (Term("overhead", v.t_fix, second, "beside the work of a step", rests_on),)
     return parts
-
-
-def _held(share: sp.Symbol, assumptions: Assumptions) -> sp.Expr:
-    """The share of some state on a chip: as ZeRO has it, or as the layers' program does."""
-    if "sharded_states" in assumptions:
-        return share
-    return stage.state_share() if share == v.x_o else sp.S.One
 
 
 def _bubble(assumptions: Assumptions) -> sp.Expr:

@@ -361,7 +361,9 @@ x_cap = _constant("x_cap", one, "rows of an expert over an even share", r"x_c")
 n_hit = _model("n_hit", one, "nodes that a token goes to", r"n_h")
 W_ep = _hardware("W_ep", byte / second, "one-way bandwidth of a group of experts", r"W_{e}")
 p_L = _model("p_L", units.parameter, "parameters of a layer on a chip, on the mean", "p_L")
-rho_E = _model("rho_E", one, "share of a chip's parameters that are of experts", r"\rho_E")
+rho_E = _model(
+    "rho_E", one, "share of a layer's parameters on a chip that are of experts", r"\rho_E"
+)
 n_deep = _model("n_deep", way, "chips of a data group of experts in one node", r"n_{\text{deep}}")
 n_wide = _model("n_wide", way, "chips of a group of experts in one node", r"n_{\text{wide}}")
 t_ep = _time("t_ep", second, "rows to experts and back, a micro-batch", r"t_{\text{ep}}")

@@ -175,8 +175,6 @@ def facts_of(
     if chip is not None:
         bindings = chip.bindings(assumptions.precision)
         known |= {s: q for s, q in bindings.items() if s in SETTABLE}
-        if "bf16" in chip.precisions:
-            known[v.C_A] = chip.bindings("bf16")[v.C].named("C_A")
         if fabric_of(chip) == "torus":  # a pod takes the place of a node, a torus axis of a link
             known[v.W_node] = chip.quantity("ici_axis").named("W_node")
             if chip.has("pod_chips"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from derive import LIMITS, chip, model, threshold
+from derive.commands.value import answer as typed
 from derive.notation import symbols as v
 
 ON = ("--chip", "h100", "--model", "llama-3-70b")
@@ -160,3 +161,10 @@ def test_where_nothing_moves_it_says_so(run: Any, answer: Any, name: str, form: 
 )
 def test_refused(refused: Any, arguments: tuple[str, ...], told: str) -> None:
     assert told in refused("ask", *arguments)
+
+
+@pytest.mark.parametrize(("precision", "size"), [("int8", 1), ("bf16", 2), ("fp32", 4)])
+def test_a_cache_is_as_wide_as_it_is_said_to_be(precision: str, size: int) -> None:
+    """Though a step holds the tensors of products in 8 bits in 16."""
+    cache = typed(f"value M_KV --model llama-3-8b --set T=1 --set b_seq=1 --precision {precision}")
+    assert cache.value == 2 * 32 * 8 * 128 * size

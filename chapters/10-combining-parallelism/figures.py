@@ -16,7 +16,9 @@ from . import sequences
 from . import stages
 from . import thresholds
 from . import corrections
+from . import terms
 from . import published
+from . import as_ran
 from . import law
 from . import exercises
 from . import errata

@@ -13,6 +13,7 @@ from derive.book.plots import (
     COLOURS_OF_PARTS,
     DASHES,
     INK,
+    MARKERS,
     SIZE,
     Bars,
     Drawable,
@@ -72,6 +73,9 @@ def _fill(axes: Any, plot: Plot) -> None:
     for series, colour, dash in zip(plot.series, cycle(COLOURS), cycle(DASHES), strict=False):
         style = {"color": colour, "linestyle": dash, "linewidth": 1.8}
         axes.plot(series.xs, series.ys, label=series.label, **style)
+    for series, colour, marker in zip(plot.points, cycle(COLOURS), cycle(MARKERS), strict=False):
+        style = {"color": colour, "marker": marker, "s": 18, "linewidth": 0.6, "alpha": 0.8}
+        axes.scatter(series.xs, series.ys, label=series.label, facecolors="none", **style)
     for line in plot.vertical:
         axes.axvline(line.at, color=INK, linewidth=1, linestyle=":")
         axes.annotate(
@@ -93,7 +97,7 @@ def _fill(axes: Any, plot: Plot) -> None:
         if log:
             axis.set_minor_formatter(lambda value, place: "")
     axes.grid(True, alpha=0.25, linewidth=0.6)
-    if len(plot.series) > 1 or plot.series[0].label:
+    if len(plot.series + plot.points) > 1 or (plot.series + plot.points)[0].label:
         axes.legend(frameon=False, fontsize=9)
 
 

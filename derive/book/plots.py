@@ -21,6 +21,7 @@ SIGNIFICANT = 6  # so that the last bits of a machine's arithmetic do not change
 INK = "#767b83"  # about 4:1 on white and on GitHub's dark background alike
 COLOURS = ("#1f77b4", "#d1611c", "#1a9e77", "#b05fb8", "#a8872b", "#d14b5a")
 DASHES = ("-", "--", "-.", ":")
+MARKERS = "o^sDvP"
 SIZE = (7.2, 4.2)
 COLOURS_OF_PARTS = (
     "#1f77b4", "#d1611c", "#a8872b", "#d14b5a", "#1a9e77", "#8a9099", "#b05fb8", "#5c6f2f",
@@ -41,7 +42,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a plot."""
+    """A line of a plot, or its points."""
 
     label: str
     xs: tuple[float, ...]
@@ -59,7 +60,8 @@ class MarkedLine:
 @guarded
 @dataclass(frozen=True, init=False)
 class Plot(Labelled):
-    """A plot: title, axis labels, series (label, xs, ys) and lines (label, at) across it.
+    """A plot: title, axis labels, series (label, xs, ys), each a line, points of the same form, and
+    lines (label, at) across it.
 
     Data are rounded to six significant digits when made. Raises DeriveError for series of unequal
     length, values that are not finite, and values that are not positive on a log axis.
@@ -69,6 +71,7 @@ class Plot(Labelled):
     x: str
     y: str
     series: tuple[Series, ...]
+    points: tuple[Series, ...] = ()
     vertical: tuple[MarkedLine, ...] = ()
     horizontal: tuple[MarkedLine, ...] = ()
     log_x: bool = False
@@ -79,28 +82,35 @@ class Plot(Labelled):
         title: Cell,
         x: Cell,
         y: Cell,
-        series: Iterable[tuple[Cell, Iterable[object], Iterable[object]]],
+        series: Iterable[tuple[Cell, Iterable[object], Iterable[object]]] = (),
         *,
+        points: Iterable[tuple[Cell, Iterable[object], Iterable[object]]] = (),
         vertical: Iterable[tuple[Cell, object]] = (),
         horizontal: Iterable[tuple[Cell, object]] = (),
         log_x: bool = False,
         log_y: bool = False,
     ) -> None:
-        series, vertical, horizontal = tuple(series), tuple(vertical), tuple(horizontal)
-        labels = (title, x, y, *(label for label, *_ in (*series, *vertical, *horizontal)))
+        series, points = tuple(series), tuple(points)
+        vertical, horizontal = tuple(vertical), tuple(horizontal)
+        every = (*series, *points, *vertical, *horizontal)
+        labels = (title, x, y, *(label for label, *_ in every))
         title, x, y = map(_drawn, (title, x, y))
         curves = tuple(_series(title, *one, log_x, log_y) for one in series)
-        if not curves:
+        dots = tuple(_series(title, *one, log_x, log_y) for one in points)
+        if not curves + dots:
             raise DeriveError(f"plot {quoted(title)} has no series")
         across = tuple(_line(title, *one, log_x) for one in vertical)
         along = tuple(_line(title, *one, log_y) for one in horizontal)
-        vars(self).update(title=title, x=x, y=y, series=curves, vertical=across, horizontal=along)
+        vars(self).update(title=title, x=x, y=y, series=curves, points=dots)
+        vars(self).update(vertical=across, horizontal=along)
         vars(self).update(log_x=bool(log_x), log_y=bool(log_y), labels=labels)
 
     @property
     def digest(self) -> str:
         """The digest of everything that is shown, the same on every machine."""
-        return _digest([asdict(self), STYLE])
+        shown = asdict(self)
+        marks = [MARKERS] if shown["points"] else shown.pop("points")  # without, as of lines alone
+        return _digest([shown, STYLE, *marks])
 
 
 @dataclass(frozen=True)

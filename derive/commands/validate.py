@@ -65,6 +65,16 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
         raise unknown("source of runs", source, known)
 
     chosen = [run for run in taken if source in (None, run.source)]
+    data = validated(chosen, catalogue, blind=options.runs is None)
+    return data, as_text(_lines(data))
+
+
+def validated(
+    chosen: Sequence[Run], catalogue: Catalogue | None = None, *, blind: bool
+) -> dict[str, Any]:
+    """What the step model makes of runs, as JSON-ready data: errors by source, the worst, order,
+    memory, and why some are not predicted; of the shipped runs `blind` too, by fits that have not
+    seen them."""
     refused: dict[str, list[str]] = {}
     parts: dict[str, Mapping[str, float]] = {}
     every = []
@@ -77,17 +87,16 @@ def run(options: Namespace) -> tuple[dict[str, Any], str]:
             parts[one.id] = answer.parts
             every.append(Outcome(one, answer.seconds, answer.memory_bytes))
     telling = _studied(every)
-    data: dict[str, Any] = {
+    return {
         "runs": len(chosen),
         "predicted": len(every),
         "errors": _errors(every, "error"),
-        **(_blind(every, catalogue) if options.runs is None else {}),
+        **(_blind(every, catalogue) if blind else {}),
         "worst": [_row(one, parts[one.run.id]) for one in worst(telling)],
         "order": {**order(telling)._asdict(), "ids": [one.run.id for one in telling]},
         "memory": _errors((one for one in every if one.memory_error is not None), "memory_error"),
         "refused": dict(sorted(refused.items(), key=lambda item: -len(item[1]))),
     }
-    return data, as_text(_lines(data))
 
 
 def _reason(run: Run) -> str:
@@ -124,7 +133,7 @@ def _errors(outcomes: Iterable[Outcome], name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _blind(outcomes: Sequence[Outcome], catalogue: Catalogue) -> dict[str, Any]:
+def _blind(outcomes: Sequence[Outcome], catalogue: Catalogue | None) -> dict[str, Any]:
     """The errors of those of the published runs that fits have not seen: of the draw whose mean is
     the worst, and with the whole source left out; each draw; and the eight runs apart."""
     wanted = {one.run.id for one in outcomes}

@@ -23,7 +23,8 @@ ZB-H1 [arXiv 2401.10241]: the backward pass for weights of stage i is i micro-ba
 the bubble is (p - 1)(t_F + t_B - t_W) for stages alike and m >= p. In general the last stage starts
 after the forward passes before it, and the step ends with a stage's late weights. Exact where the
 last stage is the slowest in each of the three passes and weights take no stage longer than inputs
-or the forward pass; where the last of three or more is quicker, an upper bound.
+or the forward pass; where the last of three or more is quicker, or inner ones lack layers, an upper
+bound.
 
 A hop is what arrives that long after it was sent, while the sender goes on. 1F1B waits for those of
 round trips, 2 (p - 1) for p micro-batches: exact for stages alike, else an upper bound (for ZB-H1
@@ -137,8 +138,9 @@ SCHEDULES: Mapping[str, Schedule] = MappingProxyType({
         _late(
             _BEFORE * v.t_F,
             (
-                _BEFORE * v.t_B + (1 - v.zeta) * v.t_W,  # of the first stage, and of the second
-                (v.pp - 2) * v.t_B + _least(2, v.n_mb) * v.t_W,
+                # Of the first stage, which lacks a layer at most, and of the second.
+                _BEFORE * v.t_B + (1 - _least(v.zeta, 1 / v.L_p)) * v.t_W,
+                _least(v.pp - 2, _BEFORE) * v.t_B + _least(2, v.n_mb) * v.t_W,
             ),
             _least(v.pp, v.n_mb) * _most(v.t_W, v.t_Wz),
         ),

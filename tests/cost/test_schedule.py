@@ -62,9 +62,8 @@ def kinds(pick: Random, pieces: int) -> tuple[Times, dict[str, Fraction]]:
         passes[-1] *= Fraction(pick.randint(low, high), 8)
     time["W"][-1] = min(passes[-1] for passes in time.values())
     last = sum((passes[-1] for passes in time.values()), Fraction(0))
-    return time, {"zeta": zeta, "t_z": last, "t_Wz": time["W"][-1]} | {
-        f"t_{kind}": t for kind, t in inner.items()
-    }
+    ends = {"zeta": zeta, "L_p": Fraction(1), "t_z": last, "t_Wz": time["W"][-1]}
+    return time, ends | {f"t_{kind}": t for kind, t in inner.items()}
 
 
 def step(name: str, p: int, m: int, n: int, time: Times, known: dict[str, Fraction]) -> Fraction:

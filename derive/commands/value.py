@@ -19,7 +19,7 @@ from derive.notation import tex
 from derive.notation.errors import DeriveError, quoted
 from derive.notation.quantity import Quantity, evaluated, number
 from derive.notation.read import expression
-from derive.notation.symbols import P, P_act, e, find, rank, unit_of_symbol
+from derive.notation.symbols import P, P_act, find, rank, unit_of_symbol
 from derive.solve.values import facts_of, given_facts, one_of
 
 LONGEST = 1000
@@ -38,7 +38,6 @@ def _value(options: Namespace) -> Quantity:
     expr, typed = expression(options.expression), set_values(options.set)
     givers, under = givers_of(options), assume(precision=options.precision or "bf16")
     known = {**facts_of(one_of(Model, givers), None, under), **given_facts(givers, under)}
-    known.pop(e, None)  # a step holds tensors in 16 bits, a value has them as they are said
     for symbol, constant in under.elements.items():
         if symbol not in known and not constant.free_symbols:
             known[symbol] = number(constant, unit_of_symbol(symbol), symbol.name, status="assumed")

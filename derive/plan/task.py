@@ -122,7 +122,9 @@ class Task:
 
     def under(self, assumptions: Assumptions) -> Task:
         """The same under other assumptions, whose constants take the place of these."""
-        known = facts_of(*self.facts, assumptions) if self.facts else self.values
+        known = self.values
+        if self.facts:
+            known = {**facts_of(*self.facts, assumptions), **_of_step(self.facts[0], assumptions)}
         own = (s for s in (v.T, v.B_seq, v.P, v.C_A, *self.given) if s in self.values)
         known = {**known, **{s: self.values[s] for s in own}}
         return replace(self, assumptions=assumptions, values=known)

@@ -308,3 +308,17 @@ def test_experts_that_do_not_fit(name: str, layout: str, told: str) -> None:
         asked = task(model(name), chip("h100"), cards=64, seq=4096, batch=64, layout=layout)
         assert asked.space.size
     assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_step_under_other_assumptions_keeps_its_experts() -> None:
+    """In 8 bits too: tensors stay in two bytes, and the peak of attention that of bf16."""
+    for precision in ("bf16", "fp8"):
+        under = assume(DEFAULT, precision=precision)
+        asked = task(
+            model("mixtral-8x7b"), chip("h100"), cards=64, seq=4096, batch=64, assumptions=under
+        )
+        other = asked.under(assume(asked.assumptions, recompute="full"))
+        assert other.values == asked.values and asked.numbers[v.e] == 2
+        assert asked.numbers[v.C_A] == chip("h100").bindings("bf16")[v.C].value
+        plan = plan_of(other, degrees(tp=2, ep=8))
+        assert plan.recomputed_layers == 32

@@ -11,7 +11,7 @@ from derive.book import binary, cell, percent, si, significant
 from derive.book.tables import Cell
 from derive.notation import symbols as v
 from derive.notation.units import byte, flop, one, second
-from derive.plan.axes import degrees
+from derive.plan.axes import AXES, degrees
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import Task, task
 
@@ -47,12 +47,18 @@ WORDS: dict[str, Cell] = {
 }
 
 
-def asks(command: str, of: Task, layout: str) -> bool:
+def laid_out(asked: Task) -> Plan:
+    """The plan with the degrees of the task's layout, which has all of them."""
+    fixed = {axis.name: asked.fixed[axis.symbol] for axis in AXES if axis.symbol in asked.fixed}
+    return plan_of(asked, degrees(**fixed))
+
+
+def asks(on: str, of: Task, layout: str) -> bool:
     """Whether the template shows the command that asks for a task at a layout."""
     template = Path(__file__).with_name("chapter.md.j2").read_text(encoding="utf-8")
     line = (
-        f"derive plan --model {of.model} --chip {command} --cards {of.cards} --seq {of.seq} "
-        f"--batch {of.batch} --layout {layout}"
+        f"derive plan --model {of.model} --chip {on} --cards {of.cards} --seq {of.seq} "
+        f"--batch {of.batch} \\\n  --layout {layout}"
     )
     return f"\n{line}\n" in template
 
@@ -77,11 +83,7 @@ def llama(run: str, again: bool, zero: int = 1) -> Plan:
         llama405, H100, cards=cards, seq=seq, batch=batch, layout=layout,
         values={} if again else {v.M_hbm: ROOM},
     )  # fmt: skip
-    if run == "8k-16k-cards" and again and zero == 1:
-        chapter.require(
-            "llama3-command", holds=asks("h100", asked, layout), because="the command in the text"
-        )
-    return plan_of(asked, degrees(tp=8, cp=cp, pp=16, virtual=8, zero=zero))
+    return laid_out(asked)
 
 
 def measured(run: str, whole: bool) -> Quantity:
@@ -134,6 +136,8 @@ chapter.table(
 )  # fmt: skip
 asked, kept = llama("8k-16k-cards", True), llama("8k-16k-cards", False)
 step = measured("8k-16k-cards", False)
+shown = asks("h100", asked.task, LLAMA.format(cp=1, dp=128, zero=1))
+chapter.require("llama3-command", holds=shown, because="the command in the text")
 longer = q(asked["seconds"].value - step.value, second, "a - b", a=asked["seconds"], b=step)
 again = q(
     asked["seconds"].value - kept["seconds"].value, second, "a - b",
@@ -189,10 +193,7 @@ def moe(precision: str = "fp8", nodes: int = 4, exposed: object = 1, fullest: ob
         deepseek, H800, cards=2048, seq=4096, batch=15360, layout=layout,
         values={v.n_M: nodes, v.x_ep: exposed, v.x_cap: fullest},
     )  # fmt: skip
-    if (precision, nodes, exposed, fullest) == ("fp8", 4, 1, 1):
-        held = asks("h800", asked, f"{layout} --set n_M=4")
-        chapter.require("dsv3-command", holds=held, because="the command in the text")
-    return plan_of(asked, degrees(pp=16, ep=64))
+    return laid_out(asked)
 
 
 spent = known(180_000 * 3600, "card seconds of 1e12 tokens", "P-DSV3", second)
@@ -217,6 +218,8 @@ chapter.table(
     align="lrrrr",
 )
 open_, hidden = moe(), moe(exposed=HIDDEN)
+shown = asks("h800", open_.task, f"{DEEPSEEK.format(precision='fp8')} --set n_M=4")
+chapter.require("dsv3-command", holds=shown, because="the command in the text")
 slope = (open_["seconds"].value - hidden["seconds"].value) / (1 - HIDDEN)
 least = q(
     open_["seconds"].value - slope, second, "a - (a - b)/(1 - 1/3)",
@@ -232,6 +235,7 @@ chapter.claim("dsv3-ratio", q(open_["compute"].value / open_["ep"].value, one, "
                               a=open_["compute"], b=open_["ep"]))  # fmt: skip
 chapter.claim("dsv3-rows", CASES[0]["ep"] / CASES[0]["seconds"])
 chapter.claim("dsv3-hidden-share", hidden.known[v.x_ep], "unit_fraction")
+chapter.require("dsv3-hidden-alike", hidden.known[v.x_ep], "==", hidden.known[v.x_hid])
 between = open_["seconds"].value > trained.value > hidden["seconds"].value
 chapter.require("dsv3-between", holds=bool(between), because="the published step and two predicted")
 

@@ -42,7 +42,8 @@ SOURCES = {
     "tpu_recipes_v6e": "TPU recipes",
 }
 SAID = validated(RUNS, blind=True)
-EVERY = {key: one for key, one in replayed(RUNS).items() if not isinstance(one, str)}
+ASKED = [run for run in RUNS if studied(run) or (run.oom and not run.experts)]
+EVERY = {key: one for key, one in replayed(ASKED).items() if not isinstance(one, str)}
 BY_ID = {run.id: run for run in RUNS}
 STUDIED = tuple(
     Outcome(run, EVERY[run.id].seconds, EVERY[run.id].memory_bytes)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from derive.book import decimals
+from derive.book.tables import Cell
 from derive.facts.runs import studied
 from derive.notation import symbols as v
 from derive.plan.calibration import FELT, Calibration
@@ -18,10 +20,11 @@ from derive.plan.validation import grouped
 from .common import RUNS, SOURCES, chapter, count, fits, n, pc, q
 
 NOTHING = 1e-9  # of what stands in a denominator
-# What is taken out: a term of `derive plan`, or the values at which something comes to nothing.
-OUT: Mapping[str, str | Mapping[sp.Symbol, float]] = {
+CLUSTERS = "two shares for each cluster: two for all instead"
+# What is taken out, and the values at which it comes to nothing.
+OUT: Mapping[str, Mapping[sp.Symbol, float]] = {
+    CLUSTERS: {},
     "recomputation": {v.L_g: 0},
-    "shares of links (`network_share`)": "network_share",
     "collectives of tensor groups": {v.x_tp: NOTHING},
     "element-wise work, loss included (`elementwise`)": {v.x_el: 0, v.s_V: 0},
     "the bytes of logits and loss alone": {v.s_V: 0},
@@ -40,13 +43,17 @@ OUT: Mapping[str, str | Mapping[sp.Symbol, float]] = {
     "virtual stages": {v.virtual: 1},
     "hops between stages": {v.x_pp: NOTHING},
 }
-FIRST = ("recomputation", "shares of links (`network_share`)", "collectives of tensor groups")
+FIRST = (
+    "recomputation",
+    "collectives of tensor groups",
+    "element-wise work, loss included (`elementwise`)",
+)
 LITTLE = 0.001  # of a mean error, below which a term is not told from none
 FULL = fits()
 JUDGED = np.array([studied(one.run) for one in FULL.runs])
 
 
-def errors(calibration: Calibration, logs: object) -> object:
+def errors(calibration: Calibration, logs: Any) -> Any:
     """The relative errors of the studied runs, without their signs."""
     off = calibration.predicted(logs) - FULL.measured
     return np.abs(np.expm1(off))[JUDGED]
@@ -56,37 +63,38 @@ BASE = errors(FULL, FULL.best)
 sources = [one.run.source for one in FULL.runs if studied(one.run)]
 
 
-def hit(after: object) -> str:
+def hit(after: Any) -> str:
     """The source whose mean error rises the most."""
     rise = {
-        source: np.mean([after[k] - BASE[k] for k in places])  # type: ignore[index]
+        source: np.mean([after[k] - BASE[k] for k in places])
         for source, places in grouped(range(len(sources)), lambda k: sources[k]).items()
     }
     return max(rise, key=lambda source: float(rise[source]))
 
 
-def without(one: Configured, what: str | Mapping[sp.Symbol, float]) -> Configured:
+def without(one: Configured, words: str) -> Configured:
     """A run without something of OUT."""
-    if not isinstance(what, str):
-        return replace(one, values={**one.values, **what})
-    rest = one.assumptions.corrections - {what}
-    return replace(one, assumptions=replace(one.assumptions, corrections=rest))
+    owners = {v.eta_node: "any", v.eta_dcn: "any"} if words == CLUSTERS else {}
+    return replace(one, values={**one.values, **OUT[words]}, owners={**one.owners, **owners})
 
 
-out = []
-for words, what in OUT.items():
-    other = Calibration(tuple(without(one, what) for one in FULL.runs))
+out: list[tuple[str, Cell, Cell, Any]] = []
+for words in OUT:
+    other = Calibration(tuple(without(one, words) for one in FULL.runs))
+    refitted = errors(other, other.best)
+    if words == CLUSTERS:
+        out.append((words, "", "", refitted))
+        continue
     moved = np.abs(other.predicted(FULL.best) - FULL.predicted(FULL.best))[JUDGED]
-    kept, refitted = errors(other, FULL.best), errors(other, other.best)
-    out.append((words, int((moved > FELT).sum()), kept, refitted))
+    kept = float(np.mean(errors(other, FULL.best)))
+    out.append((words, n(int((moved > FELT).sum()), "runs"), pc(kept, places=2), refitted))
 out.sort(key=lambda row: -float(np.mean(row[3])))
 chapter.table(
     "terms",
     "Taken out | Runs that it moves | Mean, same shares | Mean, refitted | Refitted, hits most",
     [["nothing", "", pc(float(np.mean(BASE)), places=2), pc(float(np.mean(BASE)), places=2), ""]]
     + [
-        [words, n(moved, "runs"), pc(float(np.mean(kept)), places=2),
-         pc(float(np.mean(refitted)), places=2), SOURCES[hit(refitted)]]
+        [words, moved, kept, pc(float(np.mean(refitted)), places=2), SOURCES[hit(refitted)]]
         for words, moved, kept, refitted in out
     ],
     align="lrrrl",
@@ -95,7 +103,7 @@ base = float(np.mean(BASE))
 idle = [words for words, _, _, refitted in out if float(np.mean(refitted)) - base < LITTLE]
 count("idle", len(idle))
 chapter.shown("little", q(100 * LITTLE, "points"), decimals(1))
-names = [words for words, *_ in out]
+names = [words for words, *_ in out if words != CLUSTERS]
 chapter.require(
     "first-terms",
     holds=set(names[:3]) == set(FIRST),

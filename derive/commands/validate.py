@@ -78,9 +78,9 @@ def validated(
     refused: dict[str, list[str]] = {}
     parts: dict[str, Mapping[str, float]] = {}
     every = []
-    made = replayed(chosen, catalogue)
+    made = replayed([one for one in chosen if not _reason(one)], catalogue)
     for one in chosen:
-        answer = _reason(one) or made[one.id]
+        answer = made.get(one.id) or _reason(one)
         if isinstance(answer, str):
             refused.setdefault(answer, []).append(one.id)
         else:

@@ -83,11 +83,12 @@ class Calibration:
     def slopes(self, logs: Any) -> tuple[Any, Any]:
         """`predicted`, and by how much each time moves with each share, both as logarithms: the
         last axes are those of the runs and the shares."""
-        base = self.predicted(logs)
+        kinds = np.array([[s == symbol for s, _ in self.shares] for symbol in FITTED])
+        steps = STEP * np.concatenate([np.zeros((1, len(self.shares))), kinds])
+        base, *moved = np.moveaxis(self.predicted(logs[..., None, :] + steps), -2, 0)
         slopes, runs = np.zeros((*base.shape, len(self.shares))), np.arange(len(self.runs))
-        for symbol, places in zip(FITTED, self.places, strict=True):
-            kind = np.array([s == symbol for s, _ in self.shares])
-            slopes[..., runs, places] = (self.predicted(logs + STEP * kind) - base) / STEP
+        for places, one in zip(self.places, moved, strict=True):
+            slopes[..., runs, places] = (one - base) / STEP
         return base, slopes
 
     @cached_property

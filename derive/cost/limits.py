@@ -16,7 +16,7 @@ import sympy as sp
 from derive.cost.assumptions import Assumptions
 from derive.cost.load import Load, Requirement
 from derive.cost.step import step_model
-from derive.cost.timing import passes
+from derive.cost.work import passes
 from derive.notation import symbols as v
 
 TAKEN = ("corrections", "form")

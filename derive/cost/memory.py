@@ -22,9 +22,10 @@ from typing import NamedTuple
 
 import sympy as sp
 
-from derive.cost import stage, timing
+from derive.cost import stage
 from derive.cost.assumptions import ADAM_MOMENTS, Assumptions
 from derive.cost.schedule import OF_STEP
+from derive.cost.sharding import held_parameters
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import byte
@@ -157,7 +158,7 @@ def _states(parameters: sp.Expr, layers: sp.Expr, assumptions: Assumptions) -> d
         "optimizer": (ADAM_FP32_COPIES * v.e_32, v.x_o),
     }
     return {
-        kind: each * timing.held(share, parameters, layers, assumptions)
+        kind: each * held_parameters(share, parameters, layers, assumptions)
         for kind, (each, share) in sizes.items()
     }
 

@@ -14,9 +14,11 @@ from functools import lru_cache
 
 import sympy as sp
 
-from derive.cost import memory, timing
+from derive.cost import memory, timing, traffic, work
 from derive.cost.assumptions import OF_STEP, Assumptions, as_assumptions
 from derive.cost.block import FUSED
+from derive.cost.links import SPANS, links
+from derive.cost.sharding import sharding
 from derive.cost.terms import Term
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, guarded, unknown
@@ -57,7 +59,7 @@ class StepModel:
     @property
     def utilisation(self) -> sp.Expr:
         """MFU: the model's FLOP over what all chips could do in the time of a step."""
-        chips = timing.SPANS[v.W_pp]  # the outermost groups span them all
+        chips = SPANS[v.W_pp]  # the outermost groups span them all
         return self.model_flops.expr / (self.seconds * chips * v.C)
 
     def term(self, name: str) -> Term:
@@ -131,16 +133,17 @@ def _model(assumptions: Assumptions, exact: bool, fabric: str) -> StepModel:
     return StepModel(
         assumptions,
         (
-            *timing.shape(assumptions, fabric),
+            *timing.shape(assumptions),
+            *links(assumptions, fabric),
             *memory.parameters(assumptions),
-            *timing.sharding(assumptions),
+            *sharding(assumptions),
             *memory.definitions(assumptions),
-            *timing.work(assumptions),
-            *timing.gradients(assumptions, exact),
+            *work.work(assumptions),
+            *traffic.gradients(assumptions, exact),
             *timing.micro_batch(assumptions, exact),
         ),
         timing.parts(assumptions),
         memory.memory(assumptions),
         memory.lacking_layers(assumptions),
-        timing.model_flops(),
+        work.model_flops(),
     )

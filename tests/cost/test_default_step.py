@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 from test_step_numbers import Numbers, numbers, valued
 
-from derive.cost import stage, timing
+from derive.cost import stage, timing, traffic
 from derive.cost.assumptions import CORRECTED, DEFAULT, TERMS, Assumptions, assume
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import program
@@ -183,10 +183,10 @@ def test_what_is_hidden_slows_what_hides_it() -> None:
         at = {v.t_ring: time, v.t_attn: window, v.x_win: reach, v.x_hid: slows}
         at = {s: sp.Rational(q.numerator, q.denominator) for s, q in at.items()}
         hidden = min(time, reach * window)
-        seen = timing._exposed(v.t_ring, v.t_attn, on).xreplace(at).doit()
+        seen = traffic.exposed(v.t_ring, v.t_attn, on).xreplace(at).doit()
         wanted = time - hidden + slows * hidden
         assert seen == sp.Rational(wanted.numerator, wanted.denominator)
-        plain = timing._exposed(v.t_ring, v.t_attn, off).xreplace(at).doit()
+        plain = traffic.exposed(v.t_ring, v.t_attn, off).xreplace(at).doit()
         assert plain == max(at[v.t_ring] - at[v.t_attn], 0)
 
 

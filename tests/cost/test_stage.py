@@ -11,7 +11,7 @@ import sympy as sp
 from comparison import Counter, compare, sizes_for
 from simulator import Mesh
 
-from derive.cost import memory, stage, step, timing
+from derive.cost import links, memory, stage, step, timing, traffic, work
 from derive.cost.block import FunctionLine, ProductLine
 from derive.cost.layout import rules_of, spread
 from derive.cost.passes import Program, program
@@ -418,7 +418,7 @@ def test_a_parameter_whose_gradient_is_not_moved_is_noticed(
 
 def forget() -> None:
     """Work out anew what is remembered between calls."""
-    for module in (stage, timing):
+    for module in (stage, links, traffic, work, timing):
         for value in vars(module).values():
             getattr(value, "cache_clear", lambda: None)()
 

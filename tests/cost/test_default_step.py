@@ -17,6 +17,7 @@ from derive.cost.passes import program
 from derive.cost.step import step_model
 from derive.cost.transformer import LAYER
 from derive.notation import symbols as v
+from derive.solve.evaluate import exactly
 
 PLACES = {
     "zero": 1, "virtual": 1, "replicas": 1, "ep": 1, "L_g": 1, "s_0": 7, "C_A": 5000, "s_L": 7,
@@ -266,3 +267,64 @@ def test_the_head_the_attention_and_the_links_at_their_own_shares(seed: int) -> 
     inside = n["n_node"] % n["tp"] == 0
     node, network = n["W_node"] * n["eta_node"], n["W_dcn"] * n["eta_dcn"]
     assert at["W_tp"] == max(network, node if inside else 0)
+
+
+def times_of(assumptions: Assumptions, n: Numbers) -> Numbers:
+    """Seconds of the passes of a layer and of the head, at numbers of the symbols by name."""
+    known = {v.find(name): x for name, x in n.items()}
+    known |= {v.T_r: n["T"] / n["cp"], v.t_1: Q(0), v.f_A: Q(0)}
+    passes = timing._passes(assumptions)
+    return {term.name: exactly(term.expr, known) for term in passes}
+
+
+def test_each_share_of_a_rate_is_of_what_it_is_of() -> None:
+    """Twice the share halves its own part of a pass: products with parameters at C, the core of
+    attention and the head at C_A, what is touched at the memory's rate."""
+    n, _ = drawn(3)
+    n["x_el"] = Q(0)
+    products = times_of(DEFAULT, n)
+    core = {name: products[at] for name, at in (("t_f", "t_A"), ("t_b", "t_dA"))}
+    fast = times_of(DEFAULT, n | {"C": 2 * n["C"]})
+    for name, part in core.items():
+        assert fast[name] - part == (products[name] - part) / 2
+    assert fast["t_w"] == products["t_w"] / 2 and fast["t_A"] == products["t_A"]
+    assert times_of(DEFAULT, n | {"C_A": 2 * n["C_A"]})["t_w"] == products["t_w"]
+    assert times_of(DEFAULT, n | {"eta": n["eta"] / 2})["t_w"] == 2 * products["t_w"]
+    whole = times_of(DEFAULT, n | {"x_el": Q(1)})
+    slow = times_of(DEFAULT, n | {"x_el": Q(1), "eta_hbm": n["eta_hbm"] / 2})
+    twice = times_of(DEFAULT, n | {"x_el": Q(2)})
+    for name in ("t_f", "t_b"):
+        touched = whole[name] - products[name]
+        assert slow[name] - products[name] == 2 * touched == twice[name] - products[name] > 0
+
+
+def test_a_core_that_is_not_fused_takes_the_share_of_products() -> None:
+    """And one that is run again its forward pass once more."""
+    n, _ = drawn(4)
+    n["x_el"] = Q(0)
+    plain, again = (times_of(assume(DEFAULT, kernels=k), n) for k in ("unfused", "recomputed"))
+    for ways in ("unfused", "recomputed"):
+        under = assume(DEFAULT, kernels=ways)
+        here = times_of(under, n)
+        assert times_of(under, n | {"eta_A": n["eta_A"] / 3})["t_A"] == here["t_A"]
+        for name in ("eta", "C_A"):
+            slow = times_of(under, n | {name: n[name] / 2})
+            assert (slow["t_A"], slow["t_dA"]) == (2 * here["t_A"], 2 * here["t_dA"])
+    assert again["t_A"] == plain["t_A"] > 0
+    assert again["t_dA"] - plain["t_dA"] == plain["t_A"]
+    assert again["t_b"] - plain["t_b"] == plain["t_A"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_micro_batch_hops_as_often_as_a_rank_has_pieces(seed: int) -> None:
+    """There and back for each of them, what of a hop holds up its sender."""
+    n, draw = drawn(seed)
+    n |= {"pp": Q(4), "L": Q(24), "virtual": Q(draw.choice((1, 2, 3)))}
+    n["P"] = n["n_V"] * n["V"] * n["D"] + n["L"] * 1000
+    parts, _ = values(corrected_with("uneven_stages"), n)
+    count = n["B_seq"] / (n["dp"] * n["b_seq"])
+    span = n["tp"] * n["cp"] * n["dp"] * n["pp"]
+    inside = n["n_node"] % span == 0
+    link = max(n["W_dcn"], n["W_node"]) if inside else n["W_dcn"]
+    hop = n["e"] * n["b_seq"] * n["T"] / n["cp"] * n["D"] / n["tp"] / link
+    assert parts["pp"] == count * 2 * n["virtual"] * hop * n["x_pp"]

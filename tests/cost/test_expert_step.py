@@ -129,6 +129,7 @@ def test_tensor_groups_of_experts_leave_fewer_places_in_a_node() -> None:
     for etp, wide in ((2, 4), (8, 1)):
         n = planned("mixtral-8x7b", cards=64, tp=2, ep=8, etp=etp).numbers
         assert n[v.n_wide] == wide
+        assert n[v.W_ep] == links(n)[0]
 
 
 # --- parameters and states
@@ -322,3 +323,59 @@ def test_a_step_under_other_assumptions_keeps_its_experts() -> None:
         assert asked.numbers[v.C_A] == chip("h100").bindings("bf16")[v.C].value
         plan = plan_of(other, degrees(tp=2, ep=8))
         assert plan.recomputed_layers == 32
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_replicas_of_experts(replicas: int) -> None:
+    """Each of them holds the states of experts, and of the others, once; what is reduced between
+    them is what a chip has of the gradients."""
+    plan = planned("mixtral-8x7b", tp=2, pp=4, ep=4, zero=2, replicas=replicas)
+    n, (own, split, whole) = plan.numbers, parameters("mixtral-8x7b", plan)
+    data, experts = Q(plan.dp, replicas), Q(2 * plan.dp, 4 * replicas)
+    others = n[v.L_p] * (split + whole)
+    held = 4 * (others / data + n[v.L_p] * own / experts)
+    assert plan.stages["second"]["gradients"] == held
+    table = 4 * n[v.V] * n[v.D] / 2 / data
+    assert plan.stages["first"]["gradients"] == held + table
+    assert n[v.psi] == n[v.psi_f]
+    between = 2 * Q(replicas - 1, replicas) * (held + table) / n[v.W_dp]
+    near = {"near": min(data, 4), "deep": min(experts, 2)}
+    assert (n[v.n_near], n[v.n_deep]) == (near["near"], near["deep"])
+    node, card = links(n)
+
+    def scattered(size: Q, chips: Q, inside: Q | int) -> Q:
+        out = (chips - inside) / chips / inside / card
+        return size * max(Q(inside - 1) / inside / node, out)
+
+    each = scattered(4 * (others + table * data / 4), data, near["near"])
+    each += scattered(4 * n[v.L_p] * own, experts, near["deep"])
+    assert n[v.t_scatter] == each + between
+
+
+def test_shares_of_links_are_of_a_step_that_takes_them() -> None:
+    """Without network_share rows and what else moves have the whole of each link."""
+    plan, blocks = planned("deepseek-v3", pp=16, ep=64), "latent-shared-experts"
+    step = step_model(assume("default-network_share", blocks=blocks, recompute="none"))
+    of_step = {v.find(term.name) for term in plan.task.step.definitions}
+    at = {s: x for s, x in plan.numbers.items() if s not in of_step}
+    made = evaluated(step, at | {v.eta_node: Q(1, 9), v.eta_dcn: Q(1, 7)})
+    assert made[v.t_ep] == plan.numbers[v.t_ep] * at[v.eta_dcn]
+
+
+@pytest.mark.parametrize("gathers", ["kept", "again"])
+def test_weights_that_are_gathered_once_or_twice(gathers: str) -> None:
+    """Under ZeRO-3, of a micro-batch, a layer at a time."""
+    under, at = dense(gathers=gathers)
+    at |= {v.zero: Q(3), v.W_dcn: at[v.W_dcn] / 50}
+    made = evaluated(step_model(under), at)
+    half, layers = made[v.t_tp] / 2 / made[v.L_p], made[v.L_p]
+
+    def seen(time: Q, window: Q) -> Q:
+        hidden = min(time, at[v.x_win] * window)
+        return time - (1 - at[v.x_hid]) * hidden
+
+    twice = made[v.t_gather] * (gathers == "again")
+    backward = made[v.t_b] + made[v.t_redo] / layers + half
+    both = seen(made[v.t_gather] / layers, made[v.t_f] + half)
+    both += seen((twice + made[v.t_scatter]) / layers, backward)
+    assert made[v.t_wg] == layers * both

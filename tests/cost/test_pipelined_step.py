@@ -10,11 +10,13 @@ import pytest
 from schedule_simulator import Run, one_f_one_b, simulate, zero_bubble
 
 from derive.cost.assumptions import CORRECTED, DEFAULT, Assumptions, assume
+from derive.cost.schedule import OF_STEP
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.plan.axes import degrees
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import task
+from derive.solve.evaluate import exactly
 
 Times = dict[str, list[Q]]
 ONCE = ("dp", "optimizer", "overhead")
@@ -155,3 +157,58 @@ def test_hops_that_are_hidden_arrive_later(
     assert ran(plan, pieces(plan)).seconds <= seconds <= of_micro_batches(plan)
     if plan.pp == 1:
         assert seconds == of_micro_batches(plan)
+
+
+@pytest.mark.parametrize(("name", "micro_batches", "given"), [*ALIKE, *UNEVEN])
+def test_what_the_schedule_is_told_of_a_stage(
+    name: str, micro_batches: int, given: dict[str, int]
+) -> None:
+    """Passes of an inner stage are a micro-batch without what the last has beyond it; half of the
+    tensor communication is forward, and products of weights are those of its layers."""
+    n = planned(name, DEFAULT, micro_batches, **given).numbers
+    assert n[v.t_F] == n[v.L_p] * n[v.t_f] + n[v.t_tp] / 2
+    assert n[v.t_W] == n[v.L_p] * n[v.t_w]
+    assert n[v.t_F] + n[v.t_B] + n[v.t_W] + n[v.t_over] == n[v.t_mb]
+    waits = n[v.t_tp] + n[v.t_cp] + n[v.t_pp] + n[v.t_wg] + n.get(v.t_ep, 0)
+    assert n[v.t_mb] == n[v.t_slow] + waits
+
+
+@pytest.mark.parametrize(("name", "micro_batches", "given"), ALIKE)
+def test_a_hop_that_is_hidden_takes_the_rest_of_its_time(
+    name: str, micro_batches: int, given: dict[str, int]
+) -> None:
+    """Of pieces alike: so many hops one after the other as they take in a pipeline without work."""
+    plan = planned(name, DEFAULT, micro_batches, (("x_pp", Q(1, 4)),), **given)
+    n, p, virtual = plan.numbers, plan.pp, plan.virtual
+    hop = n[v.t_pp] / n[v.x_pp] / virtual / 2
+    bubble = exactly(OF_STEP["1f1b"].bubble, n)
+    pieces_alike = {kind: [Q(1)] * (p * virtual) for kind in "FB"}
+    shape = p, int(n[v.n_mb]), virtual
+    late, plain = (
+        simulate(one_f_one_b, *shape, pieces_alike, wait).seconds for wait in (Q(1), Q(0))
+    )
+    assert plan.parts["bubble"] - bubble == (late - plain) * hop * Q(3, 4)
+
+
+def test_layers_that_are_run_again_as_given_are_at_most_those_of_a_stage() -> None:
+    given = assume(DEFAULT, recompute="given")
+    for stages, again in ((1, 20), (4, 20), (8, 10), (7, 12)):
+        plan = planned("llama-3-70b", given, 8, (("L_g", 20),), tp=8, pp=stages)
+        assert plan.recomputed_layers == again
+        a_1, a_0 = plan.numbers[v.a_1], plan.numbers[v.a_0]
+        for one in plan.each_stage:
+            kept = max(0, one.layers - again)
+            held = a_1 * kept + a_0 * (one.layers - kept)
+            assert one.memory["activations"] == one.in_flight * held
+
+
+@pytest.mark.parametrize("gathers", ["kept", "again"])
+def test_what_is_whole_under_zero_3(gathers: str) -> None:
+    """Weights and gradients of two layers; or the weights of all, and gradients of two layers."""
+    plan = planned("llama-3-70b", assume(DEFAULT, gathers=gathers), 8, tp=8, pp=4, zero=3)
+    for one in plan.each_stage:
+        layer = one.parameters / one.layers
+        weights = 2 * one.parameters if gathers == "kept" else 2 * 2 * layer
+        assert one.memory["gathered"] == weights + 2 * 4 * layer
+    split = planned("llama-3-70b", assume(DEFAULT, gathers=gathers), 8, tp=8, pp=4, zero=2)
+    assert split.memory["gathered"] == 0

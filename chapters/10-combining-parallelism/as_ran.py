@@ -231,12 +231,11 @@ chapter.given("dsv3-batch", known(15360, "B_seq", "P-DSV3"), cite="P-DSV3")
 chapter.shown("dsv3-step", trained, significant(3))
 chapter.shown("dsv3-least", least, significant(3))
 chapter.claim("dsv3-share", share)
-chapter.claim("dsv3-ratio", q(open_["compute"].value / open_["ep"].value, one, "a/b",
-                              a=open_["compute"], b=open_["ep"]))  # fmt: skip
+chapter.claim("dsv3-ratio", open_["ep"] / open_["compute"], "times")
 chapter.claim("dsv3-rows", CASES[0]["ep"] / CASES[0]["seconds"])
 chapter.claim("dsv3-hidden-share", hidden.known[v.x_ep], "unit_fraction")
 chapter.require("dsv3-hidden-alike", hidden.known[v.x_ep], "==", hidden.known[v.x_hid])
-between = open_["seconds"].value > trained.value > hidden["seconds"].value
+between = hidden["seconds"].value > trained.value > least.value
 chapter.require("dsv3-between", holds=bool(between), because="the published step and two predicted")
 
 # What is still left out, and its size.
@@ -254,8 +253,8 @@ lost = q(
     compute=open_["compute"], a=sms[0], b=sms[1],
 )  # fmt: skip
 chapter.shown("left-sms", lost, significant(2))
-back = q(open_["ep"].value / 2, second, "ep/2", ep=open_["ep"])
-chapter.shown("left-combine", back, significant(2))
+spared = q(open_["ep"].value / 4, second, "ep/4", ep=open_["ep"])  # half of half of the rows
+chapter.shown("left-combine", spared, significant(2))
 extra = open_.value((v.t_f + v.t_b + v.t_V) * v.n_mb / v.pp, second, "a layer and a head")
 chapter.shown("left-mtp", extra, significant(2))
 chapter.shown("left-bubble", open_["bubble"], significant(2))

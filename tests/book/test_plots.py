@@ -179,7 +179,7 @@ def test_a_plot_may_have_points_alone():
     assert alone.points == plot(points=[("p", (1, 2), (3, 4))]).points and not alone.series
     with pytest.raises(DeriveError, match="series 'p': 2 x values and 1 y values"):
         plot(points=[("p", [1, 2], [3])])
-    with pytest.raises(DeriveError, match="expected a positive finite number, found 0.0"):
+    with pytest.raises(DeriveError, match="expected a positive finite number"):
         plot(points=[("p", [0], [3])], log_x=True)
 
 

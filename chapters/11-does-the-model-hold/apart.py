@@ -8,11 +8,11 @@ from itertools import combinations
 
 import numpy as np
 
-from derive.facts.runs import KINDS, Run
+from derive.facts.runs import KINDS, Run, reasons, studied
 from derive.facts.stacks import stacks
 from derive.notation import symbols as v
 from derive.plan.replay import Replay, known_values
-from derive.plan.validation import grouped
+from derive.plan.validation import grouped, spread
 
 from .common import (
     BY_ID,
@@ -82,6 +82,19 @@ burst = [run for run in RUNS if run.oom and run.id in EVERY]
 count("burst", len(burst))
 full = [run for run in burst if EVERY[run.id].memory_bytes > 80e9]
 count("burst-told", len(full))
+room = {one.run.id: one.values[v.M_hbm] for one in fits().runs}
+ran = [one for one in STUDIED if one.memory_error is None and one.run.seconds]
+over = [one for one in ran if (one.memory_bytes or 0) > room[one.run.id]]
+count("ran", len(ran))
+count("ran-over", len(over))
+share("ran-most", max((one.memory_bytes or 0) / room[one.run.id] for one in over) - 1, 0)
+chapter.require(
+    "over-foundry", holds={one.run.source for one in over} == {"llm_foundry", "maxtext_a3"},
+    because="sources of runs that ran and are predicted not to fit",
+)  # fmt: skip
+nine = spread(measured).p90
+share("memory-nine", nine, 0)
+chapter.require("a-tenth", holds=0.08 < nine < 0.12, because="nine of ten errors of memory")
 chapter.require(
     "one-reserve", holds=[name for name, stack in stacks().items() if stack.reserve] == ["bloom"],
     because="stacks whose device counts more than tensors hold",
@@ -111,6 +124,15 @@ count("experts", len(experts))
 count("experts-predicted", sum(row["rows"] for row in SAID["errors"]
                                if row["kind"] == "experts" and row["source"] == "all"))  # fmt: skip
 
+open_ones = [run for run in experts if {"micro_batch", "recompute"} & {*reasons(run)}]
+chapter.require(
+    "experts-open", holds=len(open_ones) > 0.7 * len(experts), because="reasons of runs of experts"
+)
+foundry = {run.id for run in RUNS if run.source == "llm_foundry" and not studied(run)}
+chapter.require(
+    "unseen", holds=not foundry & {one.run.id for one in fits().runs}, because="the runs of the fit"
+)
+
 # The same configuration, measured twice.
 OUTSIDE = ("id", "place", "tier", "core", "model", "vocab", "framework", "source", "missing")
 MEASURED = ("step_seconds", "tokens_per_second", "tflops", "mfu", "peak_tflops", "layer_seconds",
@@ -131,6 +153,14 @@ def gaps(source: str) -> Iterator[float]:
             yield (other - one) / ((other + one) / 2)
 
 
+narrow = [run for run in RUNS if run.source == "torchtitan" and run.precision == "fp8"]
+largest = max(
+    grouped(narrow, lambda run: tuple(getattr(run, name) for name in CONFIGURATION)).values(),
+    key=len,
+)
+ends = [cut(run.seconds or 0 for run in largest) for cut in (min, max)]
+count("narrow-alike", len(largest))
+share("narrow-apart", ends[1] / ends[0] - 1, 0)
 repeated = list(gaps("bloom"))
 count("repeated", len(repeated))
 share("repeated-mean", float(np.mean(repeated)))
@@ -140,6 +170,11 @@ count("software", len(software))
 share("software-mean", float(np.mean(software)), 0)
 years = [BY_ID[name].seconds or 0.0 for name in ("narayanan2021-009", "korthikanti2022-010")]
 share("years", years[0] / years[1] - 1)
+chapter.require(
+    "floor",
+    holds=0.025 < np.mean(repeated) < 0.035 and 0.05 < years[0] / years[1] - 1 < 0.08,
+    because="how far apart repeated runs are, with one software and with two",
+)
 chapter.require(
     "same-but-one-replica",
     holds=all(

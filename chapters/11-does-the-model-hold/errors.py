@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from derive import number
-from derive.book import Plot, cell, integer, percent, significant
+from derive.book import Plot, cell, integer, percent, si, significant
 from derive.cost.assumptions import MEASURED
+from derive.facts.runs import Run
 from derive.facts.stacks import fitted, step_error
 from derive.notation import symbols as v
-from derive.notation.units import second
+from derive.notation.units import byte, second
 from derive.plan.validation import APART, NEAR, Outcome, grouped, order
 
 from .common import BY_ID, SAID, SOURCES, STUDIED, chapter, chips, count, fits, n, pc, q, sec, share
@@ -73,6 +74,26 @@ chapter.plot(
     ),
     alt="Predicted seconds of a step against measured ones, both on logarithmic axes",
 )
+chapter.plot(
+    "errors",
+    Plot(
+        "Error of the predicted seconds, studied runs",
+        "measured seconds of a step",
+        "predicted over measured, less one, in percent",
+        [("predicted as measured", ends, (0, 0))],
+        points=[
+            (label, [one.run.seconds for one in by_kind[kind]],
+             [100 * one.error for one in by_kind[kind]])
+            for kind, label in KINDS.items()
+        ],
+        horizontal=[(("± ", pc(NEAR, places=0)), 100 * NEAR), ("", -100 * NEAR)],
+        log_x=True,
+    ),
+    alt="Errors of the predicted seconds of a step against the measured seconds",
+)  # fmt: skip
+chapter.require(
+    "three-decades", holds=times[-1] > 1000 * times[0], because="slowest and fastest step"
+)
 chapter.shown("fastest", q(times[0], "seconds", second), significant(2))
 chapter.shown("slowest", q(times[-1], "seconds", second), significant(2))
 
@@ -115,6 +136,11 @@ share("left-most", max(known), 0)
 share("left-alone", max(mean for (_, source, _), mean in left.items() if source in alone), 0)
 share("left-bloom", left["studied", "bloom", "a100-80gb"], 0)
 share("fitted-bloom", TABLES["fitted"]["studied", "bloom", "a100-80gb"]["mean"], 0)
+chapter.require(
+    "bloom-four-others",
+    holds=len(sources_of["a100"]) == 5 and "bloom" in sources_of["a100"],
+    because="sources of runs on A100",
+)
 for name in ("a100-80g", "h100-sxm", "b200-sxm", "mi300x"):
     share(f"bar-{name}", step_error(name), 0)
 
@@ -186,9 +212,40 @@ count("thirty-others", len(others))
 share("thirty-mean", float(np.mean([abs(one.error) for one in others])))
 chapter.require(
     "thirty-worst",
-    holds=sum(row["model"] == "MPT-30b" and row["dp"] == 8 for row in worst[:3]) == 2,
-    because="models and cards of the worst three",
-)
+    holds=sum((row["model"], row["dp"], BY_ID[row["id"]].seq) == ("MPT-30b", 8, 8192)
+              for row in worst[:3]) == 2,
+    because="models, cards and sequences of the worst three",
+)  # fmt: skip
+pair = [one for one in STUDIED if one.run.id in ("llm_foundry-080", "llm_foundry-021")]
+least = min(one.memory_bytes or 0 for one in pair)
+full = [
+    one for one in STUDIED
+    if (one.run.source, one.run.chip) == ("llm_foundry", "a100-80gb")
+    and (one.memory_bytes or 0) >= least and one not in pair
+]  # fmt: skip
+count("full-others", len(full))
+share("full-mean", float(np.mean([abs(one.error) for one in full])))
+chapter.shown("pair-memory", q(least, "memory", byte), si(2))
+
+
+def alike(one: Run, *names: str) -> list[Run]:
+    """The studied runs of one source, chip and model whose other columns are the same, too."""
+    kept = ("source", "chip", "model", "seq", *names)
+    return [
+        other.run for other in STUDIED
+        if other.run.id != one.id and all(getattr(other.run, k) == getattr(one, k) for k in kept)
+    ]  # fmt: skip
+
+
+slow = BY_ID["bloom-062"]
+doubled = [run for run in alike(slow, "batch", "tp", "pp", "dp") if run.micro_batch == 2]
+share("doubled", min(run.seconds or 0 for run in doubled) / (slow.seconds or 1), 0)
+odd = BY_ID["llm_foundry-179"]
+beside = [run for run in alike(odd) if run.cards in (16, 64)]
+rate = {run.id: (run.chip_tokens or 0) / (run.seconds or 1) for run in (odd, *beside)}
+share("odd-fewer", 1 - rate[odd.id] / min(rate[run.id] for run in beside), 0)
+(wired,) = (row for row in worst if row["id"] == "llm_foundry-140")
+share("wired-traffic", wired["parts"]["dp"], 0)
 under = sum(row["error"] < 0 for row in worst)
 count("worst-under", under)
 count("worst-all", len(worst))
@@ -250,7 +307,8 @@ chapter.table(
         for row in draws
     ],
 )  # fmt: skip
-share("right-least", min(row["right"] / row["pairs"] for row in draws))
+least_right = min(row["right"] / row["pairs"] for row in draws)
+share("right-least", least_right)
 by_task = grouped(
     steps, lambda one: (one.run.source, one.run.chip, one.run.model, one.run.seq, one.run.batch,
                         one.run.cards),
@@ -259,6 +317,11 @@ asked = [order(group) for group in by_task.values()]
 pairs, right = sum(one.pairs for one in asked), sum(one.right for one in asked)
 count("planner-pairs", pairs)
 share("planner-right", right / pairs)
+of_bloom = sum(one.pairs for key, one in zip(by_task, asked, strict=True) if key[0] == "bloom")
+chapter.require("mostly-bloom", holds=of_bloom > 0.9 * pairs, because="pairs of BLOOM's tasks")
+chapter.require(
+    "trust", holds=least_right > 0.9 and right / pairs > 5 / 6, because="pairs that are right"
+)
 by_origin = grouped(STUDIED, lambda one: one.run.source)
 ordered = {source: order(group) for source, group in by_origin.items()}
 chapter.table(

@@ -70,12 +70,13 @@ def tick(value: float) -> str:
 
 
 def _fill(axes: Any, plot: Plot) -> None:
-    for series, colour, dash in zip(plot.series, cycle(COLOURS), cycle(DASHES), strict=False):
+    colours = cycle(COLOURS)
+    for series, colour, dash in zip(plot.series, colours, cycle(DASHES), strict=False):
         style = {"color": colour, "linestyle": dash, "linewidth": 1.8}
         axes.plot(series.xs, series.ys, label=series.label, **style)
-    for series, colour, marker in zip(plot.points, cycle(COLOURS), cycle(MARKERS), strict=False):
-        style = {"color": colour, "marker": marker, "s": 18, "linewidth": 0.6, "alpha": 0.8}
-        axes.scatter(series.xs, series.ys, label=series.label, facecolors="none", **style)
+    for series, colour, marker in zip(plot.points, colours, cycle(MARKERS), strict=False):
+        style = {"edgecolors": colour, "facecolors": "none", "marker": marker, "zorder": 3}
+        axes.scatter(series.xs, series.ys, s=18, linewidth=0.8, label=series.label, **style)
     for line in plot.vertical:
         axes.axvline(line.at, color=INK, linewidth=1, linestyle=":")
         axes.annotate(

@@ -43,7 +43,7 @@ def test_data_are_rounded_so_that_digests_agree_between_machines():
     [
         {"title": "u"}, {"x": "u"}, {"y": "u"}, {"log_x": True}, {"log_y": True},
         {"series": [("b", [1, 2], [3, 4])]}, {"series": [("a", [1, 2], [3, 5])]},
-        {"vertical": [("v", 1)]}, {"horizontal": [("v", 1)]},
+        {"vertical": [("v", 1)]}, {"horizontal": [("v", 1)]}, {"points": [("p", [1], [3])]},
     ],
 )  # fmt: skip
 def test_everything_that_is_shown_is_in_the_digest(change):
@@ -160,6 +160,27 @@ def test_labels_of_lines_stand_on_a_horizontal_and_at_the_foot_of_a_vertical():
     assert placed == {"v": ((1.5, 0.02), "bottom"), "h": ((0.01, 3.5), "baseline")}
     (label,) = (text for text in axes.texts if text.get_text() == "h")
     assert label.xyann[1] > 0  # points above the line
+
+
+def test_points_are_marked_and_not_joined_in_colours_of_their_own():
+    figure = pytest.importorskip("matplotlib.figure")
+    axes = figure.Figure().add_subplot()
+    drawing._fill(axes, plot(points=[("p", [1, 2], [3, 4]), ("q", [2], [5])]))
+    assert [len(line.get_xdata()) for line in axes.lines] == [2]  # that of the series
+    one, other = axes.collections
+    assert one.get_offsets().tolist() == [[1, 3], [2, 4]] and len(other.get_offsets()) == 1
+    drawn = [one.get_edgecolor().tolist(), other.get_edgecolor().tolist()]
+    assert drawn[0] != drawn[1]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "p", "q"]
+
+
+def test_a_plot_may_have_points_alone():
+    alone = plot(series=[], points=[("p", [1, 2], [3, 4])])
+    assert alone.points == plot(points=[("p", (1, 2), (3, 4))]).points and not alone.series
+    with pytest.raises(DeriveError, match="series 'p': 2 x values and 1 y values"):
+        plot(points=[("p", [1, 2], [3])])
+    with pytest.raises(DeriveError, match="expected a positive finite number"):
+        plot(points=[("p", [0], [3])], log_x=True)
 
 
 def bars(**changes):

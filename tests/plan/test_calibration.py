@@ -117,3 +117,25 @@ def test_what_is_stored_is_the_fit(shipped):
     assert {name for name, _ in stored} <= {symbol.name for symbol in FITTED}
     assert v.eta.name in fitted()
     assert renew.tables() in renew.STACKS.read_text()
+
+
+@pytest.mark.parametrize(
+    ("term", "values"),
+    [
+        ("elementwise", {v.x_el: 0, v.s_V: 0}),
+        ("contention", {v.x_hid: 0, v.x_tp: 1, v.x_win: 1}),
+        ("fixed_times", {v.t_hop: 0, v.t_fix: 0}),
+        ("optimizer_step", {v.s_opt: 0}),
+    ],
+)
+def test_a_term_that_is_off_is_one_whose_values_come_to_nothing(shipped, term, values):
+    """So chapter 11 takes terms out without a step model for each."""
+    off, idle = [], []
+    for one in shipped.runs:
+        rest = one.assumptions.corrections - {term}
+        off.append(replace(one, assumptions=replace(one.assumptions, corrections=rest)))
+        idle.append(replace(one, values={**one.values, **values}))
+    center, whole = shipped.center, shipped.predicted(shipped.center)
+    without = Calibration(tuple(off)).predicted(center)
+    assert np.allclose(without, Calibration(tuple(idle)).predicted(center), rtol=0, atol=1e-9)
+    assert np.abs(without - whole).max() > 1e-4

@@ -124,7 +124,7 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "again": "again: weights that are split are gathered for each pass",
         "kept": "kept: weights that are split stay gathered between a forward and a backward pass",
     },
-    "blocks": {
+    "architecture": {
         "dense": "dense: attention of grouped heads, and a feed-forward of all tokens",
         "experts": "experts: each token goes to some of them",
         "shared-experts": "shared-experts: each token goes to some of them, and to the shared ones",
@@ -143,8 +143,8 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "least": "least: the fewest bytes that a device sends, by search",
     },
 }
-# Choices of a training step alone; the blocks are those of its model.
-OF_STEP = ("sequence_parallel", "schedule", "gathers", "blocks", "recompute")
+# Choices of a training step alone; the architecture is that of its model.
+OF_STEP = ("sequence_parallel", "schedule", "gathers", "architecture", "recompute")
 CHOICES: Mapping[str, tuple[object, ...]] = {
     name: tuple(ways) for name, ways in PHRASES.items() if name not in OF_STEP
 }
@@ -172,7 +172,7 @@ class Assumptions:
     sequence_parallel: of a step, whether norms and sums are split over the tensor group.
     schedule: of a step, the order of its micro-batches: 1f1b or zero-bubble.
     gathers: of a step under ZeRO-3, whether weights are gathered again for a backward pass.
-    blocks: of a step, the kinds of layers that its model has.
+    architecture: of a step, the kinds of layers that its model has.
     recompute: of a step, which layers are run again: least, none, full or given.
     sizes: of mesh axes and dimensions, at which the least program is searched.
     corrections: of a training step, by name, and what it takes besides.
@@ -194,7 +194,7 @@ class Assumptions:
     sequence_parallel: bool = True
     schedule: str = "1f1b"
     gathers: str = "again"
-    blocks: str = "dense"
+    architecture: str = "dense"
     recompute: str = "least"
     corrections: frozenset[str] = frozenset(STEP)
     sizes: tuple[tuple[str, int], ...] = ()

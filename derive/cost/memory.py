@@ -83,7 +83,7 @@ def stages_held(assumptions: Assumptions) -> dict[str, Held]:
 def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     """The states of a chip, what a layer saves, and the recomputed layers, in order."""
     on = assumptions.on
-    sequence, blocks = assumptions.sequence_parallel, assumptions.blocks
+    sequence, blocks = assumptions.sequence_parallel, assumptions.architecture
     saved = stage.saved_bytes(assumptions.fusion, sequence, blocks)
     inputs = stage.input_bytes(sequence)
     if "saved_tensors" not in assumptions:  # a stated number for each element of the layer's input
@@ -121,8 +121,8 @@ def parameters(assumptions: Assumptions) -> list[Term]:
     if "uneven_stages" not in assumptions:
         return [define(v.psi, chip_parameters(assumptions), on)]
     each, experts = (v.P - v.n_V * stage.TABLE) / (v.L * v.tp), []
-    if stage.KINDS[assumptions.blocks][1]:
-        every, own, whole = stage.chip_parameters(assumptions.blocks)
+    if stage.KINDS[assumptions.architecture][1]:
+        every, own, whole = stage.chip_parameters(assumptions.architecture)
         gains = (v.P - v.n_V * stage.TABLE) / v.L - whole  # of norms, and what else is no product
         experts = [define(v.p_L, every + gains / v.tp, on), define(v.rho_E, own / v.p_L, on)]
         each = v.p_L

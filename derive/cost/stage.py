@@ -34,7 +34,7 @@ EXPERT_LAYOUT = (
 )
 ROWS = places(LAYER_OF["gqa", "experts"])
 _OF_EXPERTS = {v.J: ROWS, v.edp: v.tp * v.cp * v.dp / (v.etp * v.ep)}
-# By the assumption `blocks`, the attention and the experts of a model's layers.
+# By the assumption `architecture`, the attention and the experts of a model's layers.
 KINDS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "dense": ("gqa", ""), "experts": ("gqa", "experts"), "shared-experts": ("gqa", "shared"),
     "latent": ("mla", ""), "latent-experts": ("mla", "experts"),

@@ -114,10 +114,10 @@ def step_model(
     if base.kernels == "recomputed" and "matmul_shape" not in base:
         told = "a step runs a core of attention again with matmul_shape alone"
         raise DeriveError(f"{told}; found {base}")
-    if base.blocks != "dense" and not {"uneven_stages", "sharded_states"} <= base.corrections:
-        told = f"a step with {base.blocks} takes uneven_stages and sharded_states"
+    if base.architecture != "dense" and not {"uneven_stages", "sharded_states"} <= base.corrections:
+        told = f"a step with {base.architecture} takes uneven_stages and sharded_states"
         raise DeriveError(f"{told}; found {base}")
-    if base.blocks.endswith("experts") and not base.sequence_parallel:
+    if base.architecture.endswith("experts") and not base.sequence_parallel:
         raise DeriveError(
             "sequence_parallel: experts take their rows split, so expected on, found off"
         )

@@ -102,7 +102,7 @@ Moves = Callable[[Iterable[PassCost]], tuple[Move, ...]]
 
 def _of_layer(read: Callable[[Program], sp.Expr], assumptions: Assumptions) -> sp.Expr:
     """What is read off the program of a layer, on the mean over those of the model."""
-    sequence, blocks = assumptions.sequence_parallel, assumptions.blocks
+    sequence, blocks = assumptions.sequence_parallel, assumptions.architecture
     if blocks == "dense":  # whose moves do not depend on the gate
         return read(stage.layer(sequence))
     return stage.mean_layer(lambda b: read(stage.laid_out(b, sequence=sequence)), blocks)
@@ -139,7 +139,7 @@ def experts_away(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     """The time that rows take to the experts of other chips and back, as far as nothing hides it: a
     row leaves for other nodes n_M times, as often as it has experts, or once for each node where it
     is handed on inside; and the two levels work at once."""
-    if not stage.KINDS[assumptions.blocks][1]:
+    if not stage.KINDS[assumptions.architecture][1]:
         return ()
     in_node = sp.Max(1, sp.floor(v.n_node / v.etp, evaluate=False), evaluate=False)
     near = define(v.n_wide, sp.Min(v.ep, in_node, evaluate=False))
@@ -204,8 +204,8 @@ def parts(assumptions: Assumptions) -> tuple[Term, ...]:
         Term("pp", v.n_mb * v.t_pp, second, "hops between stages that are not hidden"),
         *(
             Term("ep", v.n_mb * v.t_ep, second, "rows to experts and back")
-            for _ in (assumptions.blocks,)
-            if stage.KINDS[assumptions.blocks][1]
+            for _ in (assumptions.architecture,)
+            if stage.KINDS[assumptions.architecture][1]
         ),
         Term("bubble", _bubble(assumptions), second, "filling and draining", on("bubble")),
         data_traffic(assumptions),

@@ -37,7 +37,7 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         _of_all_parameters(stage.gradient_moves(cost), network, exact, at_once)
         for cost in (layer.backward, layer.update)
     )
-    if stage.KINDS[assumptions.blocks][1]:
+    if stage.KINDS[assumptions.architecture][1]:
         room = sp.Max(1, sp.floor(v.n_node / (v.ep * v.etp), evaluate=False), evaluate=False)
         group = v.tp * v.cp * v.dp / (v.etp * v.ep)
         near = (*near, define(v.n_deep, sp.Min(group, room, evaluate=False), rests_on))

@@ -17,7 +17,7 @@ from derive.notation.units import flop
 def work(assumptions: Assumptions) -> tuple[Term, ...]:
     """FLOP per token of a layer and of the head, and the time of a micro-batch per such FLOP."""
     on = assumptions.on
-    blocks = assumptions.blocks
+    blocks = assumptions.architecture
     attention, matrices = stage.attention_flops(blocks), stage.matrix_flops(blocks)
     if "attention_width" not in assumptions:  # the scores have the model's width, not the heads'
         attention = attention * v.D / (v.K * v.G * v.H)
@@ -45,7 +45,7 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
         fusion = assumptions.fusion
         if kernel is kernels.unfused_flops:  # of the passes themselves
             fusion = fusion._replace(kernels="unfused")
-        under = fusion, assumptions.sequence_parallel, assumptions.blocks
+        under = fusion, assumptions.sequence_parallel, assumptions.architecture
         return stage.on_layer(kernel, which, *under)
 
     def time(which: str, part: sp.Expr) -> sp.Expr:

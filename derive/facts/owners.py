@@ -291,8 +291,8 @@ class Model(Owner):
         return " and ".join(has)
 
     @property
-    def blocks(self) -> str:
-        """The kinds of its layers, as a step's assumption `blocks` names them."""
+    def architecture(self) -> str:
+        """The kinds of its layers, as a step's assumption of that name calls them."""
         experts = "shared-experts" if self.shared_experts else "experts"
         kinds = ["latent"] if self.kv_lora_rank else []
         return "-".join([*kinds, *([experts] if self.experts else [])]) or "dense"

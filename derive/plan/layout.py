@@ -19,7 +19,7 @@ from derive.plan.axes import NAMED
 
 LONGEST = 600
 CHOICES = (
-    *(name for name in OF_STEP if name != "blocks"),
+    *(name for name in OF_STEP if name != "architecture"),
     "kernels",
     "norm",
     "glu",

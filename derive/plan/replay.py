@@ -77,7 +77,7 @@ def configured(run: Run, catalogue: Catalogue | None = None) -> Configured | str
         kernels = "recomputed" if run.recompute == "selective" else "unfused"
     assumptions = assume(
         DEFAULT,
-        blocks=shapes.blocks,
+        architecture=shapes.architecture,
         # Alike on one chip; experts ask for it.
         sequence_parallel=bool(run.sequence_parallel or run.experts) or run.tp == 1,
         recompute="given",  # so that one step model serves whatever is run again

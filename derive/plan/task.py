@@ -174,7 +174,7 @@ def task(
             name = one if isinstance(one, str) else "..."
             raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(one)}')
     laid_out = read_layout(layout) if layout else Layout({}, {})
-    assumptions = assume(assumptions, blocks=model.blocks, **laid_out.choices)
+    assumptions = assume(assumptions, architecture=model.architecture, **laid_out.choices)
     cards = whole(cards, v.N, "cards", LARGEST)
     seq, batch = whole(seq, v.T, "seq", LARGEST), whole(batch, v.B_seq, "batch", LARGEST)
     given = typed_values(values or {}, bounded=False)  # by what float64 holds, below

@@ -251,7 +251,7 @@ def test_a_model_without_a_layer_of_experts_is_dense(blocks: str, zero: int) -> 
     without |= {v.x_ep: 1, v.x_cap: 3}
     plain = evaluated(step_model(under), at)
     made = evaluated(
-        step_model(assume(under, blocks=blocks)), at | {s: Q(x) for s, x in without.items()}
+        step_model(assume(under, architecture=blocks)), at | {s: Q(x) for s, x in without.items()}
     )
     assert made[v.t_ep] == made["ep"] == made[v.rho_E] == 0
     assert {name: made[name] for name in plain} == plain
@@ -268,7 +268,7 @@ def test_one_expert_for_every_token_is_the_gated_feed_forward(etp: int) -> None:
     plain = evaluated(step_model(under), at)
     at[v.P] += at[v.L] * at[v.D]  # the routers
     made = evaluated(
-        step_model(assume(under, blocks="experts")), at | {s: Q(x) for s, x in one.items()}
+        step_model(assume(under, architecture="experts")), at | {s: Q(x) for s, x in one.items()}
     )
     router, tokens = at[v.D], at[v.b_seq] * plain[v.T_r]
     assert made[v.t_ep] == 0
@@ -355,7 +355,7 @@ def test_replicas_of_experts(replicas: int) -> None:
 def test_shares_of_links_are_of_a_step_that_takes_them() -> None:
     """Without network_share rows and what else moves have the whole of each link."""
     plan, blocks = planned("deepseek-v3", pp=16, ep=64), "latent-shared-experts"
-    step = step_model(assume("default-network_share", blocks=blocks, recompute="none"))
+    step = step_model(assume("default-network_share", architecture=blocks, recompute="none"))
     of_step = {v.find(term.name) for term in plan.task.step.definitions}
     at = {s: x for s, x in plan.numbers.items() if s not in of_step}
     made = evaluated(step, at | {v.eta_node: Q(1, 9), v.eta_dcn: Q(1, 7)})

@@ -17,7 +17,7 @@ from derive.cost.passes import program
 from derive.cost.step import step_model
 from derive.cost.transformer import LAYER
 from derive.notation import symbols as v
-from derive.solve.evaluate import exactly
+from derive.solve.evaluate import EXACT, compiled, exactly
 
 PLACES = {
     "zero": 1, "virtual": 1, "replicas": 1, "ep": 1, "L_g": 1, "s_0": 7, "C_A": 5000, "s_L": 7,
@@ -328,3 +328,18 @@ def test_a_micro_batch_hops_as_often_as_a_rank_has_pieces(seed: int) -> None:
     link = max(n["W_dcn"], n["W_node"]) if inside else n["W_dcn"]
     hop = n["e"] * n["b_seq"] * n["T"] / n["cp"] * n["D"] / n["tp"] / link
     assert parts["pp"] == count * 2 * n["virtual"] * hop * n["x_pp"]
+
+
+@pytest.mark.parametrize(("heads", "tensor"), [(1, 4), (2, 4), (4, 4), (8, 2)])
+def test_a_ring_passes_the_heads_of_a_chip(heads: int, tensor: int) -> None:
+    """At least one, where a tensor group has more chips than there are heads; all of them where the
+    ring does not know of the group. Three times a tensor in either of two passes, by hand."""
+    n, _ = drawn(5)
+    n |= {"K": Q(heads), "tp": Q(tensor), "cp": Q(4), "pp": Q(1), "T": Q(40), "n_node": Q(1)}
+    for under, passed in ((DEFAULT, max(Q(heads, tensor), 1)), (without("ring_tensor"), heads)):
+        model = step_model(assume(under, recompute="none"))
+        definitions = tuple((v.find(term.name), term.expr) for term in model.definitions)
+        known = {v.find(name): x for name, x in n.items()}
+        (seconds,) = compiled((v.t_ring,), definitions)(EXACT, known)
+        size = n["e"] * n["T"] * n["b_seq"] * passed * n["H"] * Q(3, 4)
+        assert seconds == 6 * n["L"] * size / (n["W_dcn"] * n["eta_dcn"])

@@ -325,7 +325,7 @@ def test_a_step_under_other_assumptions_keeps_its_experts() -> None:
         assert plan.recomputed_layers == 32
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("replicas", [1, 2, 4, 8])
 def test_replicas_of_experts(replicas: int) -> None:
     """Each of them holds the states of experts, and of the others, once; what is reduced between
     them is what a chip has of the gradients."""
@@ -365,7 +365,7 @@ def test_shares_of_links_are_of_a_step_that_takes_them() -> None:
 @pytest.mark.parametrize("gathers", ["kept", "again"])
 def test_weights_that_are_gathered_once_or_twice(gathers: str) -> None:
     """Under ZeRO-3, of a micro-batch, a layer at a time."""
-    under, at = dense(gathers=gathers)
+    under, at = dense(gathers=gathers, recompute="full")
     at |= {v.zero: Q(3), v.W_dcn: at[v.W_dcn] / 50}
     made = evaluated(step_model(under), at)
     half, layers = made[v.t_tp] / 2 / made[v.L_p], made[v.L_p]
@@ -378,4 +378,4 @@ def test_weights_that_are_gathered_once_or_twice(gathers: str) -> None:
     backward = made[v.t_b] + made[v.t_redo] / layers + half
     both = seen(made[v.t_gather] / layers, made[v.t_f] + half)
     both += seen((twice + made[v.t_scatter]) / layers, backward)
-    assert made[v.t_wg] == layers * both
+    assert made[v.t_wg] == layers * both and made[v.t_redo] > 0

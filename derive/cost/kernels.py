@@ -11,8 +11,6 @@ peak of its own, and what it makes a second time in the backward pass takes its 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import sympy as sp
 
 from derive.cost.block import Block, FunctionLine, Tensor, summed_dims
@@ -47,8 +45,7 @@ def core_flops(cost: PassCost, block: Block) -> sp.Expr:
 def unfused_flops(cost: PassCost, block: Block) -> sp.Expr:
     """The FLOP of the same products one by one, each at its padded shape: there a mask leaves
     nothing out."""
-    products = _products(cost, block, fused=True)
-    return _padded([(replace(pair, share=sp.S.One), step) for pair, step in products])
+    return _padded(_products(cost, block, fused=True))
 
 
 def element_bytes(cost: PassCost, block: Block) -> sp.Expr:
@@ -87,12 +84,12 @@ def _products(cost: PassCost, block: Block, *, fused: bool) -> list[tuple[Pair, 
 
 
 def _padded(products: list[tuple[Pair, Multiplied]]) -> sp.Expr:
-    """The FLOP of some products at their padded shapes."""
+    """The FLOP of some products at their padded shapes, what a mask leaves out among them."""
     together: dict[tuple[Tensor, sp.Expr], sp.Expr] = {}
     for pair, step in products:
         sizes = {dim: find(dim) / degree(axes) for dim, axes in pair.roles}
         summed = summed_dims(pair.left, pair.right, step.result)
-        each = v.fma * pair.share * sp.Mul(*(sizes[dim] for dim in summed))
+        each = v.fma * sp.Mul(*(sizes[dim] for dim in summed))
         made = sp.Mul(*(size for dim, size in sizes.items() if dim not in summed))
         together[pair.left, each] = together.get((pair.left, each), sp.S.Zero) + made
     return sp.Add(*(each * (made + v.s_0) for (_, each), made in together.items()))

@@ -16,7 +16,7 @@ from derive.notation import symbols as v
 from derive.plan.axes import degrees
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import task
-from derive.solve.evaluate import exactly
+from derive.solve.evaluate import EXACT, compiled, exactly
 
 Times = dict[str, list[Q]]
 ONCE = ("dp", "optimizer", "overhead")
@@ -212,3 +212,26 @@ def test_what_is_whole_under_zero_3(gathers: str) -> None:
         assert one.memory["gathered"] == weights + 2 * 4 * layer
     split = planned("llama-3-70b", assume(DEFAULT, gathers=gathers), 8, tp=8, pp=4, zero=2)
     assert split.memory["gathered"] == 0
+
+
+@pytest.mark.parametrize("ways", ["none", "full", "given"])
+def test_a_step_fits_where_each_of_its_stages_does(ways: str) -> None:
+    """By the layers that are run again, of which a stage has no more than its own, in a search."""
+    under = assume(DEFAULT, recompute=ways)
+    for count, given in ((1, {"tp": 2, "pp": 3}), (9, {"tp": 2, "pp": 5}), (8, {"tp": 1, "pp": 4})):
+        plan = planned("llama-3-8b", under, count, (("L_g", 5),), **given)
+        step = plan.task.step
+        definitions = tuple((v.find(term.name), term.expr) for term in step.definitions)
+        symbols = {s for s, _ in definitions}
+        at = {s: x for s, x in plan.numbers.items() if s not in symbols}
+        at[v.L_g] = Q(20)  # of a plan with fewer stages
+        asked = (v.L_r, step.lacking, *step.stage_bytes.values())
+        again, _, *sizes = compiled(asked, definitions)(EXACT, at)
+        assert again == {"none": 0, "full": plan.layers_per_stage}.get(
+            ways, min(20, plan.layers_per_stage)
+        )
+        for size in sizes:
+            for less, fits in ((0, size == max(sizes)), (1, False)):
+                at[v.M_hbm] = (Q(size) - less) / at[v.mu]
+                (lacks,) = compiled((step.lacking,), definitions)(EXACT, at)
+                assert (lacks <= 0) is fits

@@ -379,3 +379,9 @@ def test_weights_that_are_gathered_once_or_twice(gathers: str) -> None:
     both = seen(made[v.t_gather] / layers, made[v.t_f] + half)
     both += seen((twice + made[v.t_scatter]) / layers, backward)
     assert made[v.t_wg] == layers * both and made[v.t_redo] > 0
+
+
+def test_an_expert_splits_by_its_width_whatever_their_number() -> None:
+    """14,336 wide over seven chips; there are eight of them."""
+    plan = planned("mixtral-8x7b", cards=56, etp=7)
+    assert plan.numbers[v.rho_E] * plan.numbers[v.p_L] == 3 * 8 * 4096 * 14336 // 7

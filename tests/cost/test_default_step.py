@@ -273,7 +273,8 @@ def times_of(assumptions: Assumptions, n: Numbers) -> Numbers:
     """Seconds of the passes of a layer and of the head, at numbers of the symbols by name."""
     known = {v.find(name): x for name, x in n.items()}
     known |= {v.T_r: n["T"] / n["cp"], v.t_1: Q(0), v.f_A: Q(0)}
-    passes = timing._passes(assumptions)
+    step = step_model(assumptions)
+    passes = (step.term(name) for name in ("t_A", "t_dA", "t_f", "t_b", "t_w", "t_V"))
     return {term.name: exactly(term.expr, known) for term in passes}
 
 

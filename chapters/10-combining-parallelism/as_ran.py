@@ -265,6 +265,10 @@ chapter.shown(
       a=uneven["seconds"], b=open_["seconds"]),
     significant(2),
 )  # fmt: skip
+more = uneven.recomputed_layers - open_.recomputed_layers
+chapter.require(
+    "left-fullest-again", holds=more == 1, because="layers of a stage that are run again"
+)
 chapter.given("left-fullest-share", known("0.1", "x_cap - 1"))
 chapter.shown(
     "left-average", open_.value(v.psi * v.e_32, byte, "an fp32 copy of the weights"), binary(2)

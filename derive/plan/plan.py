@@ -216,7 +216,9 @@ class Plan:
             return self.value(step.seconds, second, "step")
         if name in ("memory", "memory_bytes"):
             return self.value(step.stage_bytes[self.fullest], byte, "memory")
-        terms = {term.name: term for term in (*step.parts, *kinds, step.model_flops)}
+        # The optimizer takes time and memory: what a kind holds has its own name as well.
+        terms = {term.name: term for term in (*kinds, *step.parts, step.model_flops)}
+        terms |= {f"memory.{term.name}": term for term in kinds}
         if name in terms:
             return self.value(terms[name].expr, terms[name].unit, name)
         symbols = {symbol.name: symbol for symbol in self.known}

@@ -322,3 +322,12 @@ def test_a_peak_that_is_set_is_that_of_attention_too():
         for one in run(f"{RAN} --set C=9e14 --set C_A=8e14")[0]["inputs"]
     }
     assert (apart["C"], apart["C_A"]) == (9e14, 8e14)
+
+
+def test_what_a_kind_of_memory_and_a_part_of_the_step_are_both_called() -> None:
+    """The optimizer takes time, and memory: each is asked for by its own name."""
+    asked = task(model("llama-3-8b"), chip("h100"), cards=8, seq=8192, batch=64)
+    plan = search(asked, top=1).plan(1)
+    assert plan["optimizer"].value == plan.parts["optimizer"]
+    assert plan["memory.optimizer"].value == plan.memory["optimizer"]
+    assert plan["weights"].value == plan["memory.weights"].value == plan.memory["weights"]

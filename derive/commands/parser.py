@@ -313,6 +313,7 @@ def _task(one: ArgumentParser, *, required: bool) -> None:
     for name, told in TASK.items():
         _once(one, f"--{name}", required=required, metavar=METAVARS.get(name), help=told)
     told = "degrees to hold and choices of the step: tp=8,pp=16,virtual=8,zero=1,recompute=full"
+    told += ", or the layers of each stage: layers=7-14x8-7"
     _once(one, "--layout", metavar="LAYOUT", help=told)
     _once(one, "--tokens", metavar="TOKENS", help="of a run, whose days are told: 15T")
     told = "notebook, corrected or default (the default), or such as notebook+ring_tensor"

@@ -138,13 +138,17 @@ PHRASES: Mapping[str, Mapping[object, str]] = {
         "full": "full: every layer is run again",
         "given": "given: so many layers of a stage are run again",
     },
+    "stages": {
+        "even": "even: stages have as many layers each, as far as the layers divide",
+        "given": "given: a layout lists the layers of each stage",
+    },
     "program": {
         "canonical": "canonical: moves by the rules of a sharded product",
         "least": "least: the fewest bytes that a device sends, by search",
     },
 }
 # Choices of a training step alone; the architecture is that of its model.
-OF_STEP = ("sequence_parallel", "schedule", "gathers", "architecture", "recompute")
+OF_STEP = ("sequence_parallel", "schedule", "gathers", "architecture", "recompute", "stages")
 CHOICES: Mapping[str, tuple[object, ...]] = {
     name: tuple(ways) for name, ways in PHRASES.items() if name not in OF_STEP
 }
@@ -174,6 +178,7 @@ class Assumptions:
     gathers: of a step under ZeRO-3, whether weights are gathered again for a backward pass.
     architecture: of a step, the kinds of layers that its model has.
     recompute: of a step, which layers are run again: least, none, full or given.
+    stages: of a step, the layers of each stage: even or given.
     sizes: of mesh axes and dimensions, at which the least program is searched.
     corrections: of a training step, by name, and what it takes besides.
     """
@@ -196,6 +201,7 @@ class Assumptions:
     gathers: str = "again"
     architecture: str = "dense"
     recompute: str = "least"
+    stages: str = "even"
     corrections: frozenset[str] = frozenset(STEP)
     sizes: tuple[tuple[str, int], ...] = ()
 

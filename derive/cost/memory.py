@@ -70,9 +70,11 @@ def stages_held(assumptions: Assumptions) -> dict[str, Held]:
     """The stages of which one is the fullest: the first, which has most micro-batches in flight;
     the second, where it has more layers; and the last, where it has the logits."""
     if "uneven_stages" in assumptions:
+        # Of given stages the fullest inner one counts as the second: a bound where it is a later.
+        inner = v.L_i if assumptions.stages == "given" else v.L_p
         return {
             "first": Held(v.psi_f, v.M_f, v.L_f, v.n_fly, False),
-            "second": Held(v.psi_m, v.M_m, v.L_p, v.q_2, False),
+            "second": Held(v.psi_m, v.M_m, inner, v.q_2, False),
             "last": Held(v.psi_l, v.M_l, v.L_l, v.q_l, True),
         }
     states = v.psi, v.M_states, v.L_p
@@ -131,7 +133,7 @@ def parameters(assumptions: Assumptions) -> list[Term]:
     last = stage.TABLE * (1 + alone * (v.n_V - 1))
     by_stage = {
         v.psi_f: v.L_f * each + stage.TABLE / v.tp,
-        v.psi_m: v.L_p * each,
+        v.psi_m: stages_held(assumptions)["second"].layers * each,
         v.psi_l: v.L_l * each + last / v.tp,
     }
     terms = [*experts, *(define(symbol, expr, on) for symbol, expr in by_stage.items())]

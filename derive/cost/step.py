@@ -117,6 +117,8 @@ def step_model(
     if base.architecture != "dense" and not {"uneven_stages", "sharded_states"} <= base.corrections:
         told = f"a step with {base.architecture} takes uneven_stages and sharded_states"
         raise DeriveError(f"{told}; found {base}")
+    if base.stages == "given" and "uneven_stages" not in base:
+        raise DeriveError(f"a step with given stages takes uneven_stages; found {base}")
     if base.architecture.endswith("experts") and not base.sequence_parallel:
         raise DeriveError(
             "sequence_parallel: experts take their rows split, so expected on, found off"

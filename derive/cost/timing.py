@@ -31,12 +31,13 @@ from derive.notation.units import second
 
 
 def shape(assumptions: Assumptions) -> tuple[Term, ...]:
-    """What the degrees make of the sequence, the batch and the layers."""
+    """What the degrees make of the sequence, the batch and the layers, unless those are given."""
     uneven = assumptions.on("uneven_stages")
+    even = stages(uneven) if uneven else [define(v.L_p, v.L / v.pp)]
     return (
         define(v.T_r, v.T / v.cp),
         define(v.n_mb, v.B_seq / (v.dp * v.b_seq)),
-        *(stages(uneven) if uneven else [define(v.L_p, v.L / v.pp)]),
+        *(even if assumptions.stages == "even" else ()),
     )
 
 

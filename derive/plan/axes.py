@@ -51,7 +51,8 @@ class Counts(NamedTuple):
     tokens and sequences, layers, heads, the least tokens of a context rank, into how many pieces a
     context rank's tokens are cut, the experts of a layer and their width (0 without), whether the
     grid is the wide one, whether stages may be uneven, whether they may be interleaved, whether
-    states may be split, and the data degree that is held, if any."""
+    states may be split, the data degree that is held, if any, and the stages whose layers are given
+    (0 without)."""
 
     cards: int
     seq: int
@@ -69,6 +70,7 @@ class Counts(NamedTuple):
     interleaves: bool
     sharded: bool
     held: int | None
+    given: int = 0
 
 
 def _powers(most: int) -> tuple[int, ...]:
@@ -105,7 +107,7 @@ def _context_facts(n: Counts, degree: int) -> str:
 
 def _stages(n: Counts, degree: int) -> str | None:
     if n.uneven:
-        return "layers" if degree > n.layers else None
+        return "layers" if degree > n.layers or n.given not in (0, degree) else None
     return "layers" if n.layers % degree else None
 
 
@@ -116,7 +118,7 @@ def _virtual(n: Counts, degree: int) -> str | None:
 
 
 def _stage_facts(n: Counts, degree: int) -> str:
-    facts = f"{n.layers} layers"
+    facts = f"{n.layers} layers{f', given for {n.given} stages' if n.given else ''}"
     if n.uneven or degree > n.layers:
         return facts
     return f"{facts}; with uneven_stages, as default has it, {_split(n.layers, degree)} do"

@@ -1,8 +1,10 @@
 """How a job is laid out, as it is typed: the degrees of its axes and the choices of its step.
 
     tp=8,pp=16,virtual=8,zero=1,recompute=full
+    tp=8,pp=16,layers=7-14x8-7
 
-What is left out is searched, if it is a degree, and else as the assumptions have it.
+What is left out is searched, if it is a degree, and else as the assumptions have it. Layers are
+those of each of pp whole stages in order, 14x8 being fourteen stages of 8; virtual is then 1.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from typing import NamedTuple
 import sympy as sp
 
 from derive.cost.assumptions import OF_STEP, PHRASES
+from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, meant, quoted, unknown
 from derive.plan.axes import NAMED
 
 LONGEST = 600
 CHOICES = (
-    *(name for name in OF_STEP if name != "architecture"),
+    *(name for name in OF_STEP if name not in ("architecture", "stages")),
     "kernels",
     "norm",
     "glu",
@@ -32,12 +35,13 @@ UNMODELLED: Mapping[str, str] = {"offload": "states and activations stay in the 
 
 
 class Layout(NamedTuple):
-    """Degrees by symbol, choices of a step by the name of the assumption, and how many layers of a
-    stage are run again, where that is given."""
+    """Degrees by symbol, choices of a step by the name of the assumption, numbers of layers by
+    symbol, and those of each stage, where they are given."""
 
     degrees: Mapping[sp.Symbol, int]
     choices: Mapping[str, object]
-    again: int | None = None
+    values: Mapping[sp.Symbol, int]
+    stages: tuple[int, ...] = ()
 
 
 def layout(text: str) -> Layout:
@@ -47,13 +51,14 @@ def layout(text: str) -> Layout:
         raise DeriveError(f"layout: expected text {told}, found {quoted(text)}")
     degrees: dict[sp.Symbol, int] = {}
     choices: dict[str, object] = {}
-    again = None
+    values: dict[sp.Symbol, int] = {}
+    stages: tuple[int, ...] = ()
     for part in re.split(r"[,\s]+(?=\w+\s*=)", text.strip()):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value:
             raise DeriveError(f"layout: expected NAME=VALUE,..., found {quoted(text)}")
         axis = NAMED.get(name)
-        if name in choices or (axis and axis.symbol in degrees):
+        if name in choices or (name == "layers" and stages) or (axis and axis.symbol in degrees):
             raise DeriveError(f"layout: {name} is given twice")
         if axis:
             degrees[axis.symbol] = _whole(name, value, axis.least)
@@ -62,20 +67,34 @@ def layout(text: str) -> Layout:
             if twice := [way for way in ways if way in choices]:
                 raise DeriveError(f"layout: {twice[0]} is given, and by recompute={value} as well")
             choices |= ways
-            again = int(value) if value.isdigit() else None
+            values |= {v.L_g: int(value)} if value.isdigit() else {}
+        elif name == "layers":
+            stages = _of_each_stage(value)
+            choices["stages"] = "given"
+            values |= {v.L_p: max(stages), v.L_i: max(stages[:-1] or stages)}
+            values |= {v.L_f: stages[0], v.L_l: stages[-1]}
         elif name in CHOICES:
             choices[name] = _chosen(name, value)
         elif name in UNMODELLED:
             raise DeriveError(f"layout: {name} is not modelled: {UNMODELLED[name]}")
         else:
-            raise unknown("part of a layout", name, [*NAMED, *CHOICES])
-    return Layout(degrees, choices, again)
+            raise unknown("part of a layout", name, [*NAMED, "layers", *CHOICES])
+    return Layout({v.pp: len(stages)} | degrees if stages else degrees, choices, values, stages)
 
 
 def _whole(name: str, text: str, least: int) -> int:
     if not text.isascii() or not text.isdigit() or not least <= int(text[:17]) < MOST:
         raise DeriveError(f"{name}: expected a whole number from {least}, found {quoted(text)}")
     return int(text)
+
+
+def _of_each_stage(text: str) -> tuple[int, ...]:
+    alike = r"(?:([1-9]\d{0,3})x)?([1-9]\d{0,3})"
+    runs = [re.fullmatch(alike, run, re.ASCII) for run in text.split("-")]
+    if None in runs:
+        told = "expected those of each stage from 1, such as 7-14x8-7"
+        raise DeriveError(f"layers: {told}, found {quoted(text)}")
+    return tuple(int(run[2]) for run in runs if run for _ in range(int(run[1] or 1)))
 
 
 def _recomputation(text: str) -> dict[str, object]:

@@ -111,6 +111,8 @@ class Plan:
     def layers(self) -> tuple[int, ...]:
         """The layers of each stage in order; of the inner ones those with most stand first, as
         memory counts them."""
+        if self.task.stages:
+            return self.task.stages
         n, last = self.numbers, int(self.numbers.get(v.L_l, self.numbers[v.L_p]))
         ends = (int(n.get(v.L_f, n[v.L_p])), last)[-self.pp :]
         inner = self.pp - len(ends)
@@ -128,10 +130,10 @@ class Plan:
             one, n = held[name], {**self.numbers, v.i_p: Fraction(place)}
             if name == inner:
                 n[v.n_fly] = n[v.q_2] = exactly(OF_STEP[under.schedule].saved, n)
-            if name == "second":  # one of the inner ones, which may have a layer less
+            if name == "second":  # one of the inner ones, which may have fewer layers
                 each = exactly(one.parameters / one.layers, n)
-                n |= {v.psi_m: each * layers, v.L_p: Fraction(layers)}
-                n[v.L_r] = min(n[v.L_r], n[v.L_p])
+                n |= {v.psi_m: each * layers, one.layers: Fraction(layers)}
+                n[v.L_r] = min(n[v.L_r], n[one.layers])
             kinds = {term.name: exactly(term.expr, n) for term in step.memory[name]}
             held_by = (exactly(one.in_flight, n), exactly(one.parameters, n))
             stages.append(Stage(layers, *held_by, sum(kinds.values(), start=Fraction(0)), kinds))

@@ -28,7 +28,7 @@ from derive.notation.errors import DeriveError, guarded, whole_number, written
 from derive.notation.frames import frame
 from derive.notation.printed import as_text
 from derive.plan import report
-from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space
+from derive.plan.axes import AXES, NAMED, PLACE, REASONS, Counts, Degrees, Space, degrees
 from derive.plan.nearest import CLOSEST, Near, let_go, nearest
 from derive.plan.plan import Plan, in_blocks, least_memory, plan_of
 from derive.plan.task import DEGREES, Task
@@ -336,7 +336,7 @@ def blur(task: Task) -> float:
     the states and of what the layers keep, over the same; both are largest where the context group
     is, since it splits what is saved and not the parameters.
     """
-    n, counts = plan_of(task, Degrees(1 for _ in AXES)).numbers, task.counts
+    n, counts = plan_of(task, degrees(pp=task.counts.given or 1, dp=1)).numbers, task.counts
     saved = n[v.a_1] - n[v.a_0]
     kept = (counts.layers + 2) * n[v.a_1] + n.get(v.M_logits, Fraction(0))
     context = min(counts.cards, max(1, counts.seq // max(1, counts.least_chunk)))

@@ -41,6 +41,7 @@ NOUNS = {"batch": "sequence", "cards": "card", "seq": "token"}
 MOST = 10**24  # tokens of a run
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
 SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
+OWN = (v.T, v.B_seq, v.P, v.C_A, v.L_g, v.L_p, v.L_f, v.L_i, v.L_l)  # the task's, not the facts'
 RULED = (v.n_node, v.L, v.K, v.G, v.T_min)  # what the rules on degrees need
 ROUNDED = sp.Rational(1, 20)  # how far a stated count of parameters may be from that of the shapes
 
@@ -64,6 +65,7 @@ class Task:
     fabric: str = "switch"
     given: tuple[sp.Symbol, ...] = ()
     tokens: int | None = None  # of a run
+    stages: tuple[int, ...] = ()  # the layers of each, where they are given
     facts: tuple[Model, Chip] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -108,9 +110,10 @@ class Task:
             expert_width=int(self.values[v.F_E].value) if v.E in self.values else 0,
             wide="wide_grid" in self.assumptions,
             uneven="uneven_stages" in self.assumptions,
-            interleaves=OF_STEP[self.assumptions.schedule].interleaves,
+            interleaves=OF_STEP[self.assumptions.schedule].interleaves and not self.stages,
             sharded="sharded_states" in self.assumptions,
             held=self.fixed.get(v.dp),
+            given=len(self.stages),
         )  # fmt: skip
 
     @property
@@ -125,7 +128,7 @@ class Task:
         known = self.values
         if self.facts:
             known = {**facts_of(*self.facts, assumptions), **_of_step(self.facts[0], assumptions)}
-        own = (s for s in (v.T, v.B_seq, v.P, v.C_A, *self.given) if s in self.values)
+        own = (s for s in (*OWN, *self.given) if s in self.values)
         known = {**known, **{s: self.values[s] for s in own}}
         return replace(self, assumptions=assumptions, values=known)
 
@@ -173,7 +176,7 @@ def task(
         if not isinstance(one, kind):
             name = one if isinstance(one, str) else "..."
             raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(one)}')
-    laid_out = read_layout(layout) if layout else Layout({}, {})
+    laid_out = read_layout(layout) if layout else Layout({}, {}, {})
     assumptions = assume(assumptions, architecture=model.architecture, **laid_out.choices)
     cards = whole(cards, v.N, "cards", LARGEST)
     seq, batch = whole(seq, v.T, "seq", LARGEST), whole(batch, v.B_seq, "batch", LARGEST)
@@ -183,14 +186,14 @@ def task(
     if twice := [s.name for s in laid_out.degrees if s in fixed]:
         raise DeriveError(f"{twice[0]} is given by the layout and as a value; leave one out")
     fixed |= laid_out.degrees
-    if laid_out.again is not None and v.L_g in given:
+    if v.L_g in laid_out.values and v.L_g in given:
         raise DeriveError("recompute is given by the layout and L_g as a value; leave one out")
-    if laid_out.again:
-        given[v.L_g] = number(laid_out.again, v.unit_of_symbol(v.L_g), "L_g")
     for symbol in given:
         if symbol not in SETTABLE:
             names = [s.name for s in (*DEGREES, *SETTABLE)]
             raise unknown("value to set for a plan", symbol.name, names)
+    listed = ((s, layers) for s, layers in laid_out.values.items() if layers)
+    given |= {s: number(layers, v.unit_of_symbol(s), s.name) for s, layers in listed}
     bound = {**facts_of(model, chip, assumptions), **_of_step(model, assumptions), **given}
     if v.C in given and v.C_A not in given and assumptions.precision == "bf16":
         bound[v.C_A] = bound[v.C].named("C_A")  # that of the core of attention, in the same bytes
@@ -201,7 +204,7 @@ def task(
     asked = Task(
         model.name, chip.name, cards, seq, batch, assumptions, bound, fixed,
         fabric_of(chip), chosen, None if tokens is None else whole(tokens, v.R, "tokens", MOST),
-        (model, chip),
+        laid_out.stages, (model, chip),
     )  # fmt: skip
     _check(asked)
     return asked
@@ -256,10 +259,16 @@ def _check(asked: Task) -> None:
             raise DeriveError(f"{glossed((symbol,))}: {told}, found {quoted(value)}")
     check_values(asked.values)
     n = asked.numbers
+    if (stages := asked.stages) and sum(stages) != n[v.L]:
+        raise DeriveError(f"layers: expected the {n[v.L]} of the model, found {sum(stages)}")
+    if stages and (pp := asked.fixed[v.pp]) != len(stages):
+        raise DeriveError(f"pp = {pp}: layers are given for {len(stages)}; pp={len(stages)} does")
+    if stages and asked.fixed.get(v.virtual, 1) > 1:
+        raise DeriveError("virtual: a list of layers is of whole stages; virtual=1 does")
     if asked.assumptions.recompute == "given":
-        layers, stages = n[v.L], asked.fixed.get(v.pp, 1)
-        if n[v.L_g] > (most := -(-layers // stages)):
-            stage = f" of a stage ({layers} on {stages} stages)" if stages > 1 else ""
+        layers, pp = n[v.L], asked.fixed.get(v.pp, 1)
+        if n[v.L_g] > (most := n.get(v.L_p, -(-layers // pp))):
+            stage = f" of a stage ({layers} on {pp} stages)" if pp > 1 else ""
             told = f"expected at most the {most} layers{stage or ' that there are'}"
             raise DeriveError(f"recompute: {told}, found {n[v.L_g]}")
     if n[v.P] <= (tables := n[v.n_V] * n[v.V] * n[v.D]):

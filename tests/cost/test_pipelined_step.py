@@ -14,6 +14,7 @@ from derive.cost.schedule import OF_STEP
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.plan.axes import degrees
+from derive.plan.layout import layout
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import task
 from derive.solve.evaluate import EXACT, compiled, exactly
@@ -122,6 +123,28 @@ def test_stages_of_fewer_layers(
         assert of_micro_batches(plan) == seconds
     else:
         assert seconds <= of_micro_batches(plan) < seconds * Q(9, 8)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zero-bubble"])
+@pytest.mark.parametrize("micro_batches", [3, 4, 9])
+@pytest.mark.parametrize(
+    "layers", ["19-20-20-21", "18-20-20-22", "2x8-9-10-2x11-12-11", "30-50", "50-30",
+               "19-22-20-19", "22-2x20-18", "10-12-2x11-10-2x9-8", "10-30-25-15"],
+)  # fmt: skip
+def test_stages_of_given_layers(layers: str, micro_batches: int, schedule: str) -> None:
+    """Exact for 1F1B where no stage has more layers than the last, or there are two; else no less
+    than the pipeline takes."""
+    stages = layout(f"layers={layers}").stages
+    asked = task(
+        model("llama-3-70b"), chip("h100"), cards=64 * len(stages), seq=8192,
+        batch=8 * micro_batches, layout=f"recompute=none,schedule={schedule},layers={layers}",
+    )  # fmt: skip
+    plan = plan_of(asked, degrees(tp=8, pp=len(stages)))
+    seconds = ran(plan, pieces(plan)).seconds
+    if schedule == "1f1b" and (stages[-1] == max(stages) or len(stages) == 2):
+        assert of_micro_batches(plan) == seconds
+    else:
+        assert seconds <= of_micro_batches(plan) < seconds * Q(5, 4)
 
 
 def test_both_kinds_of_uneven_stages_are_among_them() -> None:

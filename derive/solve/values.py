@@ -188,7 +188,8 @@ def facts_of(
             if speaks and key.symbol in SETTABLE and key.name not in overridden:
                 known[key.symbol] = rounded
     if model is not None:
-        known |= {s: q for s, q in _of_layers(model).items() if s in SETTABLE}
+        # None of something, such as shared experts, plays no part.
+        known |= {s: q for s, q in _of_layers(model).items() if s in SETTABLE and q.value}
         for fact, rounded in _of_notebook(model.facts, assumptions):
             if fact.key.name == "published_parameters":
                 known[v.P] = rounded.named("P")

@@ -223,6 +223,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "recompute": ("none", "selective", "full"), "fsdp": ("full", "grad"),
     "precision": ("bf16", "fp16", "fp8", "int8", "mixed"), "tier": ("A", "B", "C"),
 })  # fmt: skip
+_CODES: Mapping[str, str] = MappingProxyType({
+    "recompute": "partial:.+", "fsdp": "hybrid:[1-9][0-9]{0,8}",
+})  # fmt: skip
 
 
 def _checked(
@@ -271,8 +274,10 @@ def _faults(run: Run) -> Iterator[tuple[str, str, object]]:
             yield "missing", f"names of fields {meant(name, KINDS)}".strip(), quoted(name)
     for name, known in _NAMES.items():
         code = getattr(run, name)
-        if code and code not in known and not re.match("(partial|hybrid):", code):
+        if code and code not in known and not re.fullmatch(_CODES.get(name, ""), code):
             yield name, checks.one_of(known), quoted(code)
+    if (run.zero or 0) > 3:
+        yield "zero", "a stage from 0 to 3", run.zero
     times = (run.step_seconds, run.tokens_per_second, run.tflops, run.layer_seconds, run.oom)
     if not any(times) and not (run.mfu and run.peak_tflops):
         yield "step_seconds", "a time, tokens per second, TFLOP/s, or MFU and its peak", "none"
@@ -301,6 +306,7 @@ def _faults(run: Run) -> Iterator[tuple[str, str, object]]:
 
 def _of_csv(text: str, file: str) -> Iterator[tuple[Place, Row]]:
     """The rows of a CSV text whose header names fields of `Run`; those left out are None."""
+    text = text.removeprefix("\ufeff")  # which spreadsheets write first
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])

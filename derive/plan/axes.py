@@ -475,7 +475,8 @@ def _check_fixed(n: Counts, fixed: Mapping[sp.Symbol, int]) -> None:
         near = " or ".join(
             f"{k}" for k in (n.batch // step * step, -(-n.batch // step) * step) if k
         )
-        raise DeriveError(f"the batch of {n.batch} sequences does not split {told}; {near} does")
+        told = f"the batch of {n.batch} sequences does not split {told}"
+        raise DeriveError(f"{told}; a batch of {near} does")
     held = {axis.name: fixed[axis.symbol] for axis in AXES if axis.symbol in fixed}
     if all(a.symbol in fixed for a in AXES if "cards" in a.divides):
         held["dp"] = n.cards // prod(fixed[a.symbol] for a in AXES if "cards" in a.divides)

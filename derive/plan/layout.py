@@ -84,7 +84,8 @@ def layout(text: str) -> Layout:
 
 def _whole(name: str, text: str, least: int) -> int:
     if not text.isascii() or not text.isdigit() or not least <= int(text[:17]) < MOST:
-        raise DeriveError(f"{name}: expected a whole number from {least}, found {quoted(text)}")
+        told = f"expected a whole number from {least}, below {MOST:,}"
+        raise DeriveError(f"{name}: {told}, found {quoted(text)}")
     return int(text)
 
 

@@ -126,9 +126,13 @@ def basis(task: Task) -> list[str]:
         by_origin.setdefault(origin, []).append(f"{symbol}\u00a0=\u00a0{value.printed()}")
     lines = [f"rests on ({origin}): {', '.join(pairs)}" for origin, pairs in by_origin.items()]
     if task.step_error is not None:
-        known = "" if fitted_to_chip(task.chip) else "no run on this chip is known; "
-        told = f"{known}nine of ten runs left out of the fit are within {task.step_error:.0%}"
-        lines.append(f"steps: {told}")
+        known = fitted_to_chip(task.chip)
+        first, part = ("", "model") if known else ("no run on this chip is known; ", "source")
+        told = f"nine of ten runs whose {part} the fit leaves out are within {task.step_error:.0%}"
+        lines.append(f"steps: {first}{told}")
+    elif task.measured:
+        told = "derive validate tells how far off such runs are"
+        lines.append(f"steps: no run {task.unfitted} is in the fit; {told}")
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ")]
 
 

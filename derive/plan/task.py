@@ -17,6 +17,7 @@ import sympy as sp
 
 from derive.cost.assumptions import BYTES, DEFAULT, TERMS, Assumptions, assume
 from derive.cost.schedule import OF_STEP
+from derive.cost.stage import KINDS
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.facts.stacks import step_error
@@ -39,6 +40,7 @@ from derive.solve.values import (
 DEGREES = tuple(axis.symbol for axis in AXES)
 NOUNS = {"batch": "sequence", "cards": "card", "seq": "token"}
 MOST = 10**24  # tokens of a run
+MOST_OF_SHAPE = 10**6  # of which float64 tells how many layers are run again
 LARGEST = 10**15  # below 2**52, so that float64 tells whole quotients
 SHAPES = (v.D, v.F, v.H, v.K, v.G, v.L, v.V, v.n_V, v.n_F)  # what parameters are counted from
 OWN = (v.T, v.B_seq, v.P, v.C_A, v.L_g, v.L_p, v.L_f, v.L_i, v.L_l)  # the task's, not the facts'
@@ -99,6 +101,11 @@ class Task:
         """The step model under the assumptions."""
         return step_model(self.assumptions, fabric=self.fabric)
 
+    @property
+    def of_experts(self) -> bool:
+        """Whether layers of the model have experts."""
+        return bool(KINDS[self.assumptions.blocks][1])
+
     @cached_property
     def counts(self) -> Counts:
         """The whole numbers that the rules on degrees need."""
@@ -106,8 +113,8 @@ class Task:
         return Counts(
             self.cards, self.seq, self.batch, node, layers, kv_heads, kv_heads * shared, least,
             pieces=2 if "zigzag" in self.assumptions else 1,
-            experts=int(self.values[v.E].value) if v.E in self.values else 0,
-            expert_width=int(self.values[v.F_E].value) if v.E in self.values else 0,
+            experts=int(self.values[v.E].value) if self.of_experts else 0,
+            expert_width=int(self.values[v.F_E].value) if self.of_experts else 0,
             wide="wide_grid" in self.assumptions,
             uneven="uneven_stages" in self.assumptions,
             interleaves=OF_STEP[self.assumptions.schedule].interleaves and not self.stages,
@@ -145,10 +152,25 @@ class Task:
         return grid(self.counts, self.fixed)
 
     @property
+    def measured(self) -> bool:
+        """Whether the assumptions take measured shares."""
+        return bool(self.assumptions.corrections & TERMS.keys())
+
+    @property
+    def unfitted(self) -> str:
+        """What the runs that shares are fitted to have none of, in words; empty for a dense model
+        in 16 bits on GPUs."""
+        if self.of_experts:
+            return "with experts"
+        if self.fabric == "torus":
+            return "on a torus"
+        return f"in {self.assumptions.precision}" if _narrow(self.assumptions) else ""
+
+    @property
     def step_error(self) -> float | None:
-        """How far off nine of ten predicted steps are at most, as runs on the chip say; None for a
-        set of assumptions that takes no measured share."""
-        return step_error(self.chip) if self.assumptions.corrections & TERMS.keys() else None
+        """How far off nine of ten predicted steps are at most, as runs on the chip say; None for
+        what is not `measured`, or is `unfitted`."""
+        return step_error(self.chip) if self.measured and not self.unfitted else None
 
     @property
     def budget(self) -> Fraction:
@@ -219,9 +241,14 @@ def _of_step(model: Model, assumptions: Assumptions) -> dict[sp.Symbol, Quantity
         shapes = model.bindings()
         known[v.F] = shapes.get(v.F, shapes[v.F_E].named("F"))
         known[v.n_M] = shapes[v.n_k].named("n_M")
-    if assumptions.precision != "any" and BYTES[assumptions.precision] < BYTES["bf16"]:
+    if _narrow(assumptions):
         known[v.e] = number(BYTES["bf16"], v.unit_of_symbol(v.e), "e", status="assumed")
     return known
+
+
+def _narrow(assumptions: Assumptions) -> bool:
+    """Whether products are in fewer than 16 bits."""
+    return assumptions.precision != "any" and BYTES[assumptions.precision] < BYTES["bf16"]
 
 
 def counted(model: Model, bound: Mapping[sp.Symbol, Quantity]) -> Quantity:
@@ -265,6 +292,18 @@ def _check(asked: Task) -> None:
         raise DeriveError(f"pp = {pp}: layers are given for {len(stages)}; pp={len(stages)} does")
     if stages and asked.fixed.get(v.virtual, 1) > 1:
         raise DeriveError("virtual: a list of layers is of whole stages; virtual=1 does")
+    for symbol in (*SHAPES, v.F_E):
+        if n.get(symbol, 0) > MOST_OF_SHAPE:
+            told = f"expected at most {MOST_OF_SHAPE:,}, found {quoted(n[symbol])}"
+            raise DeriveError(f"{glossed((symbol,))}: {told}")
+    if asked.of_experts:
+        uneven = n[v.E] / n[v.n_k]  # rows of an expert that each token goes to, over an even share
+        for limited, told, bound in (
+            (v.n_k, "E", n[v.E]), (v.L_E, "L", n[v.L]), (v.x_cap, "E/n_k", uneven),
+        ):  # fmt: skip
+            if n[limited] > bound:
+                wanted = f"expected at most {told} = {bound}"
+                raise DeriveError(f"{limited}: {wanted}, found {quoted(n[limited])}")
     if asked.assumptions.recompute == "given":
         layers, pp = n[v.L], asked.fixed.get(v.pp, 1)
         if n[v.L_g] > (most := n.get(v.L_p, -(-layers // pp))):

@@ -188,7 +188,7 @@ def facts_of(
             if speaks and key.symbol in SETTABLE and key.name not in overridden:
                 known[key.symbol] = rounded
     if model is not None:
-        # A model without shared experts says 0 of them.
+        # None of something, such as shared experts, plays no part.
         known |= {s: q for s, q in _of_layers(model).items() if s in SETTABLE and q.value}
         for fact, rounded in _of_notebook(model.facts, assumptions):
             if fact.key.name == "published_parameters":

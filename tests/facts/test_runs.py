@@ -173,17 +173,27 @@ def test_both_forms_of_a_file_say_the_same(read):
         ({"kv_heads": "5"}, "kv_heads", "a divisor of 16", "5"),
         ({"core": "maybe"}, "core", "true or false", "'maybe'"),
         ({"recompute": "some"}, "recompute", "selective", "'some'"),
+        ({"fsdp": "hybrid:0"}, "fsdp", "full", "'hybrid:0'"),
+        ({"fsdp": "hybrid:x"}, "fsdp", "full", "'hybrid:x'"),
+        ({"zero": "4"}, "zero", "from 0 to 3", "4"),
         ({"id": ""}, "id", "text", "empty"),
         ({"step_seconds": "", "tokens_per_second": "", "mfu": ""}, "step_seconds", "MFU", "none"),
     ],
 )
 def test_a_broken_row_is_one_line(read, cells, field, expected, instead):
     with pytest.raises(FactError) as caught:
-        read(CELLS, CELLS | {"id": "a-2"} | cells)
+        read(CELLS | dict.fromkeys(cells.keys() - CELLS.keys(), ""), CELLS | {"id": "a-2"} | cells)
     line = str(caught.value)
     assert "\n" not in line and f"my.csv:3: {field}: " in line
     before, after = line.split(", found ")
     assert expected in before and instead in after
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(read, tmp_path):
+    (plain,) = read(CELLS)
+    path = tmp_path / "marked.csv"
+    path.write_text((tmp_path / "my.csv").read_text(), encoding="utf-8-sig")
+    assert read_runs(path) == (plain,)
 
 
 def test_messages_name_the_keys_of_jsonl(read):

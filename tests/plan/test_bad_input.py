@@ -50,6 +50,9 @@ def typed(text: str) -> list[str]:
         ("--set dp=1.5", "whole number"),
         ("--set tp=8 --set cp=2 --set pp=1 --set dp=3", "makes 48, not the 64 given"),
         ("--set L=7.5", "whole number"),
+        ("--set L=1e30", "at most 1,000,000 layers"),
+        ("--layout tp=1000000000000000", "below 1,000,000,000,000,000"),
+        ("--layout micro_batch=1024", "a batch of 1024 does"),
         ("--set P=1e9", "more parameters than"),
         ("--set P=50e9", "contradicts the shapes"),
         ("--set P=70e9 --set L=8", "contradicts the shapes"),
@@ -149,3 +152,17 @@ def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> N
         assert all(part >= 0 for part in (*plan.parts.values(), *plan.memory.values()))
         if not plan.lacks_bytes:
             assert plan.memory_bytes <= ranking.task.budget
+
+
+def test_experts_of_a_dense_model_play_no_part():
+    plain, given_ = (asked(**values) for values in ({}, {"E": 8}))
+    assert given_.counts == plain.counts and given_.idle == (v.E,)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [("n_k", 9, "E = 8"), ("L_E", 33, "L = 32"), ("x_cap", 5, "E/n_k = 4")],
+)
+def test_no_more_experts_layers_or_rows_than_there_are(name: str, value: int, told: str) -> None:
+    with pytest.raises(DeriveError, match=f"^{name}: expected at most {told}, found '{value}'$"):
+        asked("mixtral-8x7b", assumptions=SETS["default"], **{name: value})

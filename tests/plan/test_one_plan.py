@@ -165,7 +165,7 @@ def test_the_first_of_a_ranking_by_itself_is_the_first_of_its_table():
         (
             "--model llama-3-8b --chip h100 --cards 6 --seq 8192 --batch 3 "
             "--layout pp=6,tp=1,cp=1,virtual=1,micro_batch=2",
-            "batch of 3 sequences does not split .* micro-batches of 2; 2 or 4 does",
+            "batch of 3 sequences does not split .* micro-batches of 2; a batch of 2 or 4 does",
         ),
         (
             "--model gemma-2-9b --chip h100 --cards 6 --seq 8192 --batch 3 "

@@ -209,10 +209,10 @@ def test_a_batch_that_feeds_no_pipeline_leaves_reasons_and_no_nearest():
         ({"cp": 4}, "too few tokens"),
         ({"dp": 3}, "does not divide 64 cards"),
         ({"tp": 8, "cp": 1, "pp": 2, "dp": 2}, "makes 32, not the 64 given"),
-        ({"dp": 64, "batch": 32}, "does not split over dp=64 into micro-batches of 1; 64 does$"),
+        ({"dp": 64, "batch": 32}, "over dp=64 into micro-batches of 1; a batch of 64 does$"),
         (
             {"dp": 4, "b_seq": 3, "batch": 16},
-            "does not split over dp=4 into micro-batches of 3; 12 or 24 does$",
+            "does not split over dp=4 into micro-batches of 3; a batch of 12 or 24 does$",
         ),
         ({"b_seq": 5}, "micro-batches of 5"),
         ({"tp": Fraction(3, 2)}, "whole number"),

@@ -67,5 +67,21 @@ def test_a_plan_says_how_far_off_it_may_be(name):
     (told,) = (line for line in basis(asked("default")) if line.startswith("steps: "))
     assert told.endswith(f"within {step_error(name):.0%}")
     assert ("no run on this chip" in told) == (name == "mi300x")
+    assert (("model" if name == "h100-sxm" else "source") + " the fit leaves out") in told
     assert asked("corrected").step_error is None
     assert not any(line.startswith("steps: ") for line in basis(asked("corrected")))
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "layout", "told"),
+    [
+        ("mixtral-8x7b", "h100-sxm", "", "no run with experts"),
+        ("llama-3-8b", "tpu-v5p", "", "no run on a torus"),
+        ("llama-3-8b", "h100-sxm", "precision=fp8", "no run in fp8"),
+    ],
+)
+def test_a_plan_of_what_no_run_of_the_fit_is_claims_no_error(name, on, layout, told):
+    asked = task(model(name), chip(on), cards=64, seq=4096, batch=64, layout=layout)
+    assert asked.step_error is None
+    (line,) = (line for line in basis(asked) if line.startswith("steps: "))
+    assert told in line and "within" not in line

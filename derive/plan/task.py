@@ -22,7 +22,7 @@ from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.facts.stacks import step_error
 from derive.notation import symbols as v
-from derive.notation.errors import DeriveError, quoted, unknown
+from derive.notation.errors import DeriveError, UnknownName, meant, quoted
 from derive.notation.quantity import Quantity, evaluated, glossed, number, without_value
 from derive.plan.axes import AXES, Counts, Space, grid
 from derive.plan.layout import Layout
@@ -104,7 +104,7 @@ class Task:
     @property
     def of_experts(self) -> bool:
         """Whether layers of the model have experts."""
-        return bool(KINDS[self.assumptions.blocks][1])
+        return bool(KINDS[self.assumptions.architecture][1])
 
     @cached_property
     def counts(self) -> Counts:
@@ -213,7 +213,8 @@ def task(
     for symbol in given:
         if symbol not in SETTABLE:
             names = [s.name for s in (*DEGREES, *SETTABLE)]
-            raise unknown("value to set for a plan", symbol.name, names)
+            near = meant(symbol.name, names, "derive symbols lists them")
+            raise UnknownName(f"unknown value to set for a plan {quoted(symbol.name)}; {near}")
     listed = ((s, layers) for s, layers in laid_out.values.items() if layers)
     given |= {s: number(layers, v.unit_of_symbol(s), s.name) for s, layers in listed}
     bound = {**facts_of(model, chip, assumptions), **_of_step(model, assumptions), **given}

@@ -203,7 +203,7 @@ REFUSED = [
     f"plan {TYPED} --set P=70e9",
     f"plan {TYPED} --set M_hmb=80e9",
     f"plan {TYPED} --also tpp=8",
-    f"plan {TYPED} --why 2 99",
+    f"plan {TYPED} --why 2 9999",
     f"plan {TYPED} --assume notbook",
     f"plan {TYPED} --assume default-rings",
     f"plan {TYPED} --top -1",

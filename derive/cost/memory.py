@@ -3,7 +3,7 @@ every stage fit.
 
 The states are weights, gradients and the optimizer's; ZeRO splits them over the data group, with
 its first stage the optimizer's alone. A stage holds saved activations of each micro-batch that is
-in flight on it: the first stage of the most of them, the last of one, and the logits.
+in flight on it, the first stage of the most of them; the last holds the logits.
 
 With r of its l layers recomputed, a stage with q micro-batches in flight holds
 states + q (a_1 (l - r) + a_0 r) bytes. The notebook adds recomputed layers one by one until that is
@@ -241,8 +241,6 @@ def memory(assumptions: Assumptions) -> dict[str, tuple[Term, ...]]:
         kinds |= _besides(held, assumptions)
         if "working_set" in assumptions:
             kinds["working_set"] = v.a_1 * sp.Min(1, v.L_r, evaluate=False)
-        terms = (
-            Term(k, x, byte, GLOSSES[k], assumptions.on(*ON.get(k, ()))) for k, x in kinds.items()
-        )
+        terms = (Term(k, x, byte, GLOSSES[k], assumptions.on(*ON[k])) for k, x in kinds.items())
         every[name] = tuple(terms)
     return every

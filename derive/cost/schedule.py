@@ -145,7 +145,7 @@ SCHEDULES: Mapping[str, Schedule] = MappingProxyType({
     ),
 })  # fmt: skip
 
-OF_STEP: Mapping[str, Schedule] = MappingProxyType(
+BY_ASSUMPTION: Mapping[str, Schedule] = MappingProxyType(
     {"1f1b": _INTERLEAVED, "zero-bubble": SCHEDULES["zero-bubble"]}
 )
 """The schedule by the assumption of a step, with any number of virtual stages."""

@@ -33,7 +33,8 @@ EXPERT_LAYOUT = (
     "D:dp(optimizer) D:cp(optimizer) D:edp(optimizer) dp*cp*tp=etp*ep*edp"
 )
 ROWS = places(LAYER_OF["gqa", "experts"])
-_OF_EXPERTS = {v.J: ROWS, v.edp: v.tp * v.cp * v.dp / (v.etp * v.ep)}
+EXPERT_DATA = v.tp * v.cp * v.dp / (v.etp * v.ep)  # the data degree of an expert
+_OF_EXPERTS = {v.J: ROWS, v.edp: EXPERT_DATA}
 # By the assumption `architecture`, the attention and the experts of a model's layers.
 KINDS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "dense": ("gqa", ""), "experts": ("gqa", "experts"), "shared-experts": ("gqa", "shared"),
@@ -184,7 +185,7 @@ def on_layer(read: Kernel, which: str, fusion: Fusion, sequence: bool, blocks: s
 
 
 @lru_cache(maxsize=16)
-def chip_parameters(blocks: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+def layer_parameters(blocks: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     """The parameters of a layer on a chip and those of its experts among them, and of the whole
     layer, on the mean over a model's layers."""
 

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from derive.cost.memory import stages_held
-from derive.cost.schedule import OF_STEP, layer_split
+from derive.cost.schedule import BY_ASSUMPTION, layer_split
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, guarded, unknown
@@ -123,7 +123,7 @@ class Plan:
         for place, (name, layers) in enumerate(zip(names, self.layers, strict=True)):
             one, n = held[name], {**self.numbers, v.i_p: Fraction(place)}
             if name == inner:
-                n[v.n_fly] = n[v.q_2] = exactly(OF_STEP[under.schedule].saved, n)
+                n[v.n_fly] = n[v.q_2] = exactly(BY_ASSUMPTION[under.schedule].saved, n)
             if name == "second":  # one of the inner ones, which may have fewer layers
                 each = exactly(one.parameters / one.layers, n)
                 n |= {v.psi_m: each * layers, one.layers: Fraction(layers)}

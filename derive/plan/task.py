@@ -104,7 +104,7 @@ class Task:
     @property
     def of_experts(self) -> bool:
         """Whether layers of the model have experts."""
-        return bool(KINDS[self.assumptions.blocks][1])
+        return bool(KINDS[self.assumptions.architecture][1])
 
     @cached_property
     def counts(self) -> Counts:

@@ -318,7 +318,7 @@ def _task(one: ArgumentParser, *, required: bool) -> None:
     _once(one, "--tokens", metavar="TOKENS", help="of a run, whose days are told: 15T")
     told = "notebook, corrected or default (the default), or such as notebook+ring_tensor"
     _once(one, "--assume", help=told)
-    told = "a constant (eta=0.5, M_hbm=96 GB), or a degree to hold (tp, cp, pp, dp, b_seq)"
+    told = "a constant (eta=0.5, M_hbm=96 GB), or a degree to hold, as of --layout"
     one.add_argument("--set", metavar="NAME=VALUE", action="append", help=told)
     _facts(one, "whose readings of the facts")
 

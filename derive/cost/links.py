@@ -23,8 +23,7 @@ SPANS = {
     v.W_dp: v.tp * v.cp * v.dp,
     v.W_pp: v.tp * v.cp * v.dp * v.pp,
 }
-"""The chips that a group of each link spans; axes are laid out tensor, context, data, pipeline from
-the inside out."""
+"""The chips that a group of each link spans."""
 
 
 REACHED = {v.W_node: v.eta_node * v.W_node, v.W_dcn: v.eta_dcn * v.W_dcn}

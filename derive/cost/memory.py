@@ -3,7 +3,7 @@ every stage fit.
 
 The states are weights, gradients and the optimizer's; ZeRO splits them over the data group, with
 its first stage the optimizer's alone. A stage holds saved activations of each micro-batch that is
-in flight on it: the first stage of the most of them, the last of one, and the logits.
+in flight on it, the first stage of the most of them; the last holds the logits.
 
 With r of its l layers recomputed, a stage with q micro-batches in flight holds
 states + q (a_1 (l - r) + a_0 r) bytes. The notebook adds recomputed layers one by one until that is
@@ -24,7 +24,7 @@ import sympy as sp
 
 from derive.cost import stage
 from derive.cost.assumptions import ADAM_MOMENTS, Assumptions
-from derive.cost.schedule import OF_STEP
+from derive.cost.schedule import BY_ASSUMPTION
 from derive.cost.sharding import held_parameters
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
@@ -93,7 +93,7 @@ def definitions(assumptions: Assumptions) -> tuple[Term, ...]:
     uneven = on("uneven_stages")
     in_flight = {v.n_fly: sp.Min(v.pp, v.n_mb, evaluate=False)}
     if uneven:
-        saved_by = OF_STEP[assumptions.schedule].saved
+        saved_by = BY_ASSUMPTION[assumptions.schedule].saved
         second = sp.Min(1, v.pp - 1, evaluate=False)  # the first, where there is no other
         places = {v.n_fly: sp.S.Zero, v.q_2: second, v.q_l: v.pp - 1}
         in_flight = {symbol: saved_by.xreplace({v.i_p: place}) for symbol, place in places.items()}
@@ -124,7 +124,7 @@ def parameters(assumptions: Assumptions) -> list[Term]:
         return [define(v.psi, chip_parameters(assumptions), on)]
     each, experts = (v.P - v.n_V * stage.TABLE) / (v.L * v.tp), []
     if stage.KINDS[assumptions.architecture][1]:
-        every, own, whole = stage.chip_parameters(assumptions.architecture)
+        every, own, whole = stage.layer_parameters(assumptions.architecture)
         gains = (v.P - v.n_V * stage.TABLE) / v.L - whole  # of norms, and what else is no product
         experts = [define(v.p_L, every + gains / v.tp, on), define(v.rho_E, own / v.p_L, on)]
         each = v.p_L
@@ -241,8 +241,6 @@ def memory(assumptions: Assumptions) -> dict[str, tuple[Term, ...]]:
         kinds |= _besides(held, assumptions)
         if "working_set" in assumptions:
             kinds["working_set"] = v.a_1 * sp.Min(1, v.L_r, evaluate=False)
-        terms = (
-            Term(k, x, byte, GLOSSES[k], assumptions.on(*ON.get(k, ()))) for k, x in kinds.items()
-        )
+        terms = (Term(k, x, byte, GLOSSES[k], assumptions.on(*ON[k])) for k, x in kinds.items())
         every[name] = tuple(terms)
     return every

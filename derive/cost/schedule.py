@@ -75,10 +75,6 @@ class Schedule:
     saved: sp.Expr
     interleaves: bool = False
 
-    def in_flight(self, stage: int) -> sp.Expr:
-        """The micro-batches that a stage, the first one being 0, has saved at once."""
-        return self.saved.xreplace({v.i_p: sp.Integer(stage)})
-
 
 def filling(stages: Sequence[sp.Expr]) -> sp.Expr:
     """The bubble of 1F1B, in seconds, for the time of both passes of a micro-batch on the first
@@ -149,7 +145,7 @@ SCHEDULES: Mapping[str, Schedule] = MappingProxyType({
     ),
 })  # fmt: skip
 
-OF_STEP: Mapping[str, Schedule] = MappingProxyType(
+BY_ASSUMPTION: Mapping[str, Schedule] = MappingProxyType(
     {"1f1b": _INTERLEAVED, "zero-bubble": SCHEDULES["zero-bubble"]}
 )
 """The schedule by the assumption of a step, with any number of virtual stages."""
@@ -168,43 +164,22 @@ def why_not(schedule: str, stages: int, virtual: int, micro_batches: int) -> str
     return None
 
 
-def layer_split(
-    layers: int,
-    pieces: int,
-    first: int | None = None,
-    last: int | None = None,
-    given: Sequence[int] | None = None,
-) -> tuple[int, ...]:
+def layer_split(layers: int, pieces: int) -> tuple[int, ...]:
     """The layers of each piece of a pipeline, which are p v pieces.
 
-    Alike where the pieces divide the layers. Else embedding and head count as a layer each, of the
-    first and of the last piece (Llama 3, arXiv 2407.21783: 126 layers on 128 pieces), and where
-    that does not divide either, the pieces towards the last have one more. With the layers of the
-    `first` or `last` piece given, the others share the rest; or all of them are `given`. Raises
-    DeriveError where they are not all of the layers, or where an inner piece would have none.
+    Alike where the pieces divide the layers. Else the first and the last, which hold embedding and
+    head, are the first to have one layer fewer (Llama 3, arXiv 2407.21783: 126 layers on 128
+    pieces); of the inner ones those with most stand first. Raises DeriveError where an inner piece
+    would have none.
     """
-    if given is not None:
-        split = [*given]
-    elif first is None and last is None and layers % pieces:
-        split = _shared(layers + 2, pieces, first, last)
-        split[0], split[-1] = split[0] - 1, split[-1] - 1
-    else:
-        split = _shared(layers, pieces, first, last)
-    if len(split) != pieces or sum(split) != layers:
-        told = f"{counted(sum(split), 'layer')} on {counted(len(split), 'piece')}"
-        raise DeriveError(f"expected {layers} layers on {counted(pieces, 'piece')}, found {told}")
-    if min(split) < 0 or 0 in split[1:-1]:
+    fewest, more = divmod(layers, pieces)  # and so many with one more
+    first = min(more, max(0, more - pieces + 2))
+    inner = (fewest + (place < more - first) for place in range(pieces - 2))
+    split = (fewest + first, *inner, fewest)[-pieces:]
+    if 0 in split[1:-1]:
         told = f"{counted(layers, 'layer')} do not fill {counted(pieces, 'piece')}"
         raise DeriveError(f"{told}: found {', '.join(map(str, split))}")
-    return tuple(split)
-
-
-def _shared(layers: int, pieces: int, first: int | None, last: int | None) -> list[int]:
-    """As many layers for each of the others, those towards the last one more."""
-    before, after = ([] if end is None else [end] for end in (first, last))
-    inner = pieces - len(before) - len(after)
-    each, more = divmod(layers - sum(before) - sum(after), max(inner, 1))
-    return [*before, *(each + (place >= inner - more) for place in range(inner)), *after]
+    return split
 
 
 def by_stage(split: Sequence[int], stages: int) -> tuple[int, ...]:

@@ -46,8 +46,7 @@ def of_experts(layers: sp.Expr, assumptions: Assumptions) -> sp.Expr:
     over their own group."""
     if not stage.KINDS[assumptions.architecture][1]:
         return sp.S.Zero
-    own = v.etp * v.ep / (v.tp * v.cp * v.dp)
-    return layers * v.p_L * v.rho_E * in_replicas(own - stage.state_share())
+    return layers * v.p_L * v.rho_E * in_replicas(1 / stage.EXPERT_DATA - stage.state_share())
 
 
 def in_replicas(expr: sp.Expr) -> sp.Expr:

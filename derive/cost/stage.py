@@ -1,10 +1,10 @@
 """What a layer, the embedding and the head cost a chip of a training plan, read off their programs.
 
-The layout is one line. Activations between the products of a group are split over the tensor group
-(sequence parallelism, which can be left out), keys and values are passed round the context group,
-and the optimizer's state, and with it the reduced gradients, is split over the data and context
-groups (ZeRO-1). Gathered activations are gathered again in the backward pass, which does not wait
-for them.
+The layout is one line, or another where there are experts. Activations between the products of a
+group are split over the tensor group (sequence parallelism, which can be left out), keys and values
+are passed round the context group, and the optimizer's state, and with it the reduced gradients, is
+split over the data and context groups (ZeRO-1). Gathered activations are gathered again in the
+backward pass, which does not wait for them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ EXPERT_LAYOUT = (
     "D:dp(optimizer) D:cp(optimizer) D:edp(optimizer) dp*cp*tp=etp*ep*edp"
 )
 ROWS = places(LAYER_OF["gqa", "experts"])
-_OF_EXPERTS = {v.J: ROWS, v.edp: v.tp * v.cp * v.dp / (v.etp * v.ep)}
+EXPERT_DATA = v.tp * v.cp * v.dp / (v.etp * v.ep)  # the data degree of an expert
+_OF_EXPERTS = {v.J: ROWS, v.edp: EXPERT_DATA}
 # By the assumption `architecture`, the attention and the experts of a model's layers.
 KINDS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "dense": ("gqa", ""), "experts": ("gqa", "experts"), "shared-experts": ("gqa", "shared"),
@@ -83,7 +84,7 @@ def mean_layer(read: Callable[[Block], sp.Expr], blocks: str) -> sp.Expr:
 def flops(block: Block) -> sp.Expr:
     """FLOP of both passes of a whole block for a token, which goes to n_k experts."""
     whole = program(block)
-    total = (whole.forward.flops + whole.backward.flops).xreplace({v.J: ROWS, v.x_cap: sp.S.One})
+    total = (whole.forward.flops + whole.backward.flops).xreplace({v.J: ROWS})
     return sp.expand(total.xreplace({v.U: v.T, v.x_cap: sp.S.One}) / (v.T * v.b_seq))
 
 
@@ -184,7 +185,7 @@ def on_layer(read: Kernel, which: str, fusion: Fusion, sequence: bool, blocks: s
 
 
 @lru_cache(maxsize=16)
-def chip_parameters(blocks: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+def layer_parameters(blocks: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     """The parameters of a layer on a chip and those of its experts among them, and of the whole
     layer, on the mean over a model's layers."""
 
@@ -196,7 +197,7 @@ def chip_parameters(blocks: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     return on_chip(every), on_chip(own), mean_layer(parameters, blocks)
 
 
-def on_head(read: Callable[[PassCost, Block], sp.Expr]) -> sp.Expr:
+def on_head(read: Kernel) -> sp.Expr:
     """What is read off both passes of the head, in the terms of one chip."""
     whole = laid_out(HEAD)
     both = (read(cost, whole.block) for cost in (whole.forward, whole.backward))

@@ -21,7 +21,7 @@ from derive.cost.links import REACHED, by_link, seconds
 from derive.cost.network import CARDS, NODE, Switch, TwoLevels
 from derive.cost.passes import Program
 from derive.cost.program import TRAVERSALS, Move, PassCost
-from derive.cost.schedule import OF_STEP
+from derive.cost.schedule import BY_ASSUMPTION
 from derive.cost.sharding import held_parameters
 from derive.cost.terms import Term, define
 from derive.cost.traffic import data_traffic, traffic
@@ -229,7 +229,7 @@ def _bubble(assumptions: Assumptions) -> sp.Expr:
     times = layer_times(assumptions)
     if "uneven_stages" not in assumptions:
         return (v.pp - 1) * (v.t_mb - times[v.t_V])
-    schedule = OF_STEP[assumptions.schedule]
+    schedule = BY_ASSUMPTION[assumptions.schedule]
     # A hop that is hidden still takes its time; there and back are two.
     hidden = (1 - v.x_pp) * _hop() / 2
     return schedule.bubble + schedule.hops * hidden

@@ -39,8 +39,8 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     )
     if stage.KINDS[assumptions.architecture][1]:
         room = sp.Max(1, sp.floor(v.n_node / (v.ep * v.etp), evaluate=False), evaluate=False)
-        group = v.tp * v.cp * v.dp / (v.etp * v.ep)
-        near = (*near, define(v.n_deep, sp.Min(group, room, evaluate=False), rests_on))
+        deep = sp.Min(stage.EXPERT_DATA, room, evaluate=False)
+        near = (*near, define(v.n_deep, deep, rests_on))
         scatter, gather = _with_experts(scatter), _with_experts(gather)
     if "sharded_states" in assumptions:
         scatter, gather = in_replicas(scatter), in_replicas(gather)

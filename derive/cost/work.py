@@ -28,11 +28,11 @@ def work(assumptions: Assumptions) -> tuple[Term, ...]:
         define(v.f_L, matrices + v.f_A, on("exact_parameters")),
         define(v.f_V, stage.head_flops()),
         define(v.t_1, v.T_r * v.b_seq / (v.tp * v.C * v.eta)),
-        *_passes(assumptions),
+        *_layer_terms(assumptions),
     )
 
 
-def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
+def _layer_terms(assumptions: Assumptions) -> tuple[Term, ...]:
     """The time of a layer's forward and backward pass and of the head's for a micro-batch, and of
     the attention in both, where they are more than FLOP at one share of the peak."""
     rests_on = assumptions.on("matmul_shape", "elementwise")
@@ -87,7 +87,7 @@ def _passes(assumptions: Assumptions) -> tuple[Term, ...]:
 def layer_times(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
     """The times of a layer's passes, of the attention in them, and of the head: each the symbol
     that `work` defines, or its FLOP at one share of the peak."""
-    if _passes(assumptions):
+    if _layer_terms(assumptions):
         return {symbol: symbol for symbol in (v.t_A, v.t_dA, v.t_f, v.t_b, v.t_w, v.t_V)}
     share = stage.forward_share()
     return {

@@ -23,14 +23,14 @@ LARGEST = 2**20  # bytes of the file
 
 @dataclass(frozen=True)
 class Stack:
-    """What a source's software does. `clusters` names the cluster by the kind of chip; `kernel` is
-    that of attention (unfused, flash2, cudnn), `gradients` the bytes of an element on the wire by
-    the precision of the run, 4 where that is not named,
-    `hidden` whether the data group's traffic hides under passes, `passes` those over memory for
-    each of the element-wise work, `tensor` and `pipeline` the share of those groups'
-    traffic that no pass hides, `copies` the bytes of a gradient kept besides by the
-    precision of the run, `logits` the bytes held of a logit, `reserve` those of a chip
-    that its device counts and no tensor holds; `assumed` names what nothing says."""
+    """What a source's software does. `clusters` names the cluster by the kind of chip; `zero` is
+    the stage of ZeRO where a run says none; `kernel` is that of attention (unfused, flash2, cudnn);
+    `gradients` the bytes of an element on the wire by the precision of the run, 4 where that is not
+    named; `hidden` whether the data group's traffic hides under passes; `passes` those over memory
+    for each of the element-wise work; `tensor` and `pipeline` the share of those groups' traffic
+    that no pass hides; `copies` the bytes of a gradient kept besides, by the precision of the run;
+    `logits` the bytes held of a logit; `reserve` those of a chip that its device counts and no
+    tensor holds; `assumed` names what nothing says."""
 
     clusters: Mapping[str, str]
     zero: int = 1

@@ -304,7 +304,7 @@ _ROWS = (
         said=False, column=False, traffic=False,
     ),
     Axis(
-        v.replicas, "replicas", lambda n: (1,), 
+        v.replicas, "replicas", lambda n: (1,),
         lambda n, x: "unmodelled" if x > 1 and not n.sharded else None,
         joint=(Joint("replicas", ("dp", "zero", "replicas"), _replicated, _replica_facts),),
         said=False, column=False, traffic=False,
@@ -439,7 +439,8 @@ def _distinct(axis: Axis, given: object) -> tuple[int, ...]:
 
 def grid(n: Counts, fixed: Mapping[sp.Symbol, int]) -> Space:
     """The grid of a task: the notebook's own, or powers of two for the tensor and context groups
-    and the micro-batch, and every divisor of the layers up to 64 for the stages.
+    and the micro-batch, and for the stages every divisor of the layers up to 64, and powers of two
+    where they may be uneven.
 
     Degrees that are fixed have that value alone. Raises DeriveError where one of them, or the
     sequence, can be in no plan.

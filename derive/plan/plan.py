@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from derive.cost.memory import stages_held
-from derive.cost.schedule import OF_STEP
+from derive.cost.schedule import BY_ASSUMPTION, layer_split
 from derive.cost.step import StepModel
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError, guarded, unknown
@@ -111,13 +111,7 @@ class Plan:
     def layers(self) -> tuple[int, ...]:
         """The layers of each stage in order; of the inner ones those with most stand first, as
         memory counts them."""
-        if self.task.stages:
-            return self.task.stages
-        n, last = self.numbers, int(self.numbers.get(v.L_l, self.numbers[v.L_p]))
-        ends = (int(n.get(v.L_f, n[v.L_p])), last)[-self.pp :]
-        inner = self.pp - len(ends)
-        more = int(n[v.L]) - sum(ends) - inner * last  # inner ones with a layer more than the last
-        return (*ends[:-1], *(last + (place < more) for place in range(inner)), last)
+        return self.task.stages or layer_split(int(self.numbers[v.L]), self.pp)
 
     @property
     def each_stage(self) -> tuple[Stage, ...]:
@@ -129,7 +123,7 @@ class Plan:
         for place, (name, layers) in enumerate(zip(names, self.layers, strict=True)):
             one, n = held[name], {**self.numbers, v.i_p: Fraction(place)}
             if name == inner:
-                n[v.n_fly] = n[v.q_2] = exactly(OF_STEP[under.schedule].saved, n)
+                n[v.n_fly] = n[v.q_2] = exactly(BY_ASSUMPTION[under.schedule].saved, n)
             if name == "second":  # one of the inner ones, which may have fewer layers
                 each = exactly(one.parameters / one.layers, n)
                 n |= {v.psi_m: each * layers, one.layers: Fraction(layers)}

@@ -18,6 +18,7 @@ from derive.cost.assumptions import DEFAULT, MEASURED, Assumptions, assume
 from derive.cost.step import step_model
 from derive.facts import Catalogue, Chip, Model, chip
 from derive.facts.catalogue import shipped
+from derive.facts.fact import LATENT
 from derive.facts.runs import Run
 from derive.facts.stacks import OTHER, Stack, clusters, fitted, kind_of_chip, stacks
 from derive.notation import symbols as v
@@ -181,9 +182,6 @@ def _experts(run: Run) -> tuple[tuple[str, int], ...]:
     )  # fmt: skip
 
 
-LATENT = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-
-
 @lru_cache(maxsize=256)
 def _shapes(
     layers: int, hidden: int, heads: int, kv_heads: int, head_dim: int, ffn: int, vocab: int,
@@ -192,7 +190,7 @@ def _shapes(
     widths: dict[str, Any] = dict(experts)
     alike = (m for m in shipped().models.values() if (m.hidden, m.heads) == (hidden, heads))
     if latent and (known := next((m for m in alike if m.kv_lora_rank), None)):
-        widths |= {name: getattr(known, name) for name in LATENT}
+        widths |= {name: getattr(known, name) for name in ("q_lora_rank", *LATENT)}
     return Model(
         "run", "a run", (), layers, hidden, heads, kv_heads, head_dim, ffn, vocab,
         norms_per_layer=2, gated=gated, tied_embeddings=not gated, final_norm=True,

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from derive.cost.assumptions import BYTES, DEFAULT, TERMS, Assumptions, assume
-from derive.cost.schedule import OF_STEP
+from derive.cost.schedule import BY_ASSUMPTION
 from derive.cost.stage import KINDS
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
@@ -117,7 +117,7 @@ class Task:
             expert_width=int(self.values[v.F_E].value) if self.of_experts else 0,
             wide="wide_grid" in self.assumptions,
             uneven="uneven_stages" in self.assumptions,
-            interleaves=OF_STEP[self.assumptions.schedule].interleaves and not self.stages,
+            interleaves=BY_ASSUMPTION[self.assumptions.schedule].interleaves and not self.stages,
             sharded="sharded_states" in self.assumptions,
             held=self.fixed.get(v.dp),
             given=len(self.stages),

@@ -10,7 +10,7 @@ import pytest
 from schedule_simulator import Run, one_f_one_b, simulate, zero_bubble
 
 from derive.cost.assumptions import CORRECTED, DEFAULT, Assumptions, assume
-from derive.cost.schedule import OF_STEP
+from derive.cost.schedule import BY_ASSUMPTION
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.plan.axes import degrees
@@ -204,7 +204,7 @@ def test_a_hop_that_is_hidden_takes_the_rest_of_its_time(
     plan = planned(name, DEFAULT, micro_batches, (("x_pp", Q(1, 4)),), **given)
     n, p, virtual = plan.numbers, plan.pp, plan.virtual
     hop = n[v.t_pp] / n[v.x_pp] / virtual / 2
-    bubble = exactly(OF_STEP["1f1b"].bubble, n)
+    bubble = exactly(BY_ASSUMPTION["1f1b"].bubble, n)
     pieces_alike = {kind: [Q(1)] * (p * virtual) for kind in "FB"}
     shape = p, int(n[v.n_mb]), virtual
     late, plain = (

@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 from schedule_simulator import Order, Run, one_f_one_b, simulate, zero_bubble
 
-from derive.cost import schedule
+from derive.cost import schedule, timing
 from derive.cost.schedule import SCHEDULES, by_stage, layer_split, why_not
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
@@ -116,7 +116,7 @@ def test_micro_batches_in_flight(name: str) -> None:
 def test_the_first_stage_of_an_interleaved_pipeline_holds_most() -> None:
     """p (1 + (p - 1)/(p v)) micro-batches [Megatron-LM], where there are as many."""
     for p, n in product(range(1, 9), range(2, 6)):
-        held = value(SCHEDULES["interleaved"].in_flight(0), pp=p, n_mb=8 * p, virtual=n)
+        held = value(SCHEDULES["interleaved"].saved, i_p=0, pp=p, n_mb=8 * p, virtual=n)
         assert held == p * (1 + Fraction(p - 1, p * n))
 
 
@@ -165,28 +165,26 @@ def test_layers_are_split() -> None:
     assert set(layer_split(80, 16)) == {5}
     assert layer_split(126, 128) == (0, *[1] * 126, 0)
     assert by_stage(layer_split(126, 128), 16) == (7, *[8] * 14, 7)
-    assert layer_split(61, 16) == (2, *[4] * 14, 3)
+    assert layer_split(61, 16) == (3, *[4] * 13, 3, 3)
     for layers, pieces in product(range(1, 40), range(1, 12)):
         if layers >= pieces:
             split = layer_split(layers, pieces)
             assert sum(split) == layers and len(split) == pieces
-            assert max(split) - min(split) <= 2
-    assert layer_split(30, 4, first=6, last=6) == (6, 9, 9, 6)
-    assert layer_split(30, 4, last=3) == (9, 9, 9, 3)
-    assert layer_split(6, 3, given=[1, 3, 2]) == (1, 3, 2)
+            assert max(split) - min(split) <= 1
+
+
+def test_a_step_has_the_layers_as_they_are_split() -> None:
+    counted = {term.name: term.expr for term in timing.stages(())}
+    for layers, stages in product(range(1, 40), range(1, 12)):
+        if layers >= stages:
+            split = layer_split(layers, stages)
+            said = [value(counted[name], L=layers, pp=stages) for name in ("L_p", "L_f", "L_l")]
+            assert said == [max(split), split[0] if stages > 1 else said[1], split[-1]]
 
 
 def test_layers_that_do_not_split() -> None:
     with pytest.raises(DeriveError, match="3 layers do not fill 8 pieces"):
         layer_split(3, 8)
-    with pytest.raises(DeriveError, match="6 layers do not fill 4 pieces: found 6, 0, 0, 0"):
-        layer_split(6, 4, first=6)
-    with pytest.raises(DeriveError, match="6 layers do not fill 3 pieces: found -1, 4, 3"):
-        layer_split(6, 3, given=[-1, 4, 3])
-    with pytest.raises(DeriveError, match="expected 6 layers on 3 pieces, found 7 layers on 3"):
-        layer_split(6, 3, given=[1, 4, 2])
-    with pytest.raises(DeriveError, match="expected 6 layers on 1 piece, found 6 layers on 2"):
-        layer_split(6, 1, first=3, last=3)
 
 
 def test_why_a_schedule_cannot_run() -> None:

@@ -154,7 +154,7 @@ def test_utilisation_from_any_input(values, cards, seq, batch, assumptions) -> N
     for plan in ranking.plans(2) + ranking.too_large[:1]:
         most = values.get("eta", assumptions.constants[v.eta])
         # Products by their shapes are those of the layer; what a model requires may be stated.
-        if "matmul_shape" in assumptions and not COUNTED <= assumptions.corrections:
+        if "matmul_shape" in assumptions and not assumptions.corrections >= COUNTED:
             most = 1
         assert 0 < plan.mfu <= most <= 1
         assert all(part >= 0 for part in (*plan.parts.values(), *plan.memory.values()))

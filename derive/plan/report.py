@@ -18,7 +18,7 @@ from derive.notation.printed import decimals, exact, printed, share, si, signifi
 from derive.notation.quantity import number
 from derive.notation.text import aligned
 from derive.notation.units import flop, second, token
-from derive.plan.axes import AXES, REASONS, Degrees, Space, broken, worded
+from derive.plan.axes import AXES, REASONS, Axis, Degrees, Space, broken, worded
 from derive.plan.nearest import Near
 from derive.plan.plan import Plan, plan_of
 from derive.plan.task import Task, amounts
@@ -56,8 +56,20 @@ def conditions(task: Task) -> list[str]:
 
 
 def notes(task: Task) -> list[str]:
-    """A note on each value that the caller has set and that plays no part."""
-    return [f"{s} plays no part under {task.assumptions}" for s in task.idle]
+    """A note on each value that the caller has set and that plays no part, and on how rows go to
+    experts, where that is as nobody has said."""
+    idle = [f"{s} plays no part under {task.assumptions}" for s in task.idle]
+    if not task.of_experts or {v.x_ep, v.n_M} & {*task.given}:
+        return idle
+    told = "rows go to each expert by themselves, and nothing hides their way: n_M = 4 would be a "
+    return [*idle, f"{told}copy for each of 4 nodes, x_ep = 0.5 half of the time hidden"]
+
+
+def told(axis: Axis, plan: Plan) -> bool:
+    """Whether a table has a column of an axis because of a plan: it is not 1, or it says how states
+    are split where they can be."""
+    place = AXES.index(axis)
+    return plan.degrees[place] != 1 or (axis.name == "zero" and plan.task.counts.sharded)
 
 
 def table(plans: Sequence[Plan]) -> list[str]:
@@ -65,7 +77,7 @@ def table(plans: Sequence[Plan]) -> list[str]:
     columns = [
         place
         for place, axis in enumerate(AXES)
-        if axis.column or any(plan.degrees[place] > 1 for plan in plans)
+        if axis.column or any(told(axis, plan) for plan in plans)
     ]
     heads = [AXES[place].name.replace("_", "-") for place in columns]
     run = ["run"] if plans and plans[0].task.tokens else []

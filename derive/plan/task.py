@@ -198,6 +198,11 @@ def task(
         if not isinstance(one, kind):
             name = one if isinstance(one, str) else "..."
             raise DeriveError(f'expected a {what}: write {what}("{name}"), found {quoted(one)}')
+    if model.kv_lora_rank and not model.q_lora_rank:
+        told = (
+            "attention whose keys and values go through a latent and queries do not is not modelled"
+        )
+        raise DeriveError(f"{model.name}: {told}")
     laid_out = read_layout(layout) if layout else Layout({}, {}, {})
     assumptions = assume(assumptions, architecture=model.architecture, **laid_out.choices)
     cards = whole(cards, v.N, "cards", LARGEST)

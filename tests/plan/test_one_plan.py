@@ -18,6 +18,8 @@ from derive.cost.assumptions import CORRECTED, DEFAULT
 from derive.facts import chip, model
 from derive.notation import symbols as v
 from derive.notation.errors import DeriveError
+from derive.notation.quantity import number
+from derive.plan import report
 from derive.plan.axes import REASONS, degrees
 from derive.plan.plan import Plan, plan_of
 from derive.plan.search import search
@@ -345,3 +347,23 @@ def test_what_a_kind_of_memory_and_a_part_of_the_step_are_both_called() -> None:
     assert plan["optimizer"].value == plan.parts["optimizer"]
     assert plan["memory.optimizer"].value == plan.memory["optimizer"]
     assert plan["weights"].value == plan["memory.weights"].value == plan.memory["weights"]
+
+
+def test_a_latent_of_keys_and_values_alone_is_refused() -> None:
+    with pytest.raises(DeriveError, match=r"^deepseek-v2-lite: .* queries do not is not modelled$"):
+        task(model("deepseek-v2-lite"), chip("h100"), cards=8, seq=4096, batch=64)
+
+
+@pytest.mark.parametrize(("values", "noted"), [({}, True), ({"x_ep": "1/2"}, False)])
+def test_how_rows_go_to_experts_is_told_where_nobody_says(values: dict, noted: bool) -> None:
+    given = {v.find(name): number(Fraction(x)) for name, x in values.items()}
+    asked = task(model("mixtral-8x7b"), chip("h100"), cards=64, seq=4096, batch=256, values=given)
+    assert any("rows go to each expert" in note for note in report.notes(asked)) == noted
+
+
+def test_a_table_says_how_states_are_split_where_they_can_be() -> None:
+    asked = task(model("llama-3-8b"), chip("h100"), cards=8, seq=8192, batch=64)
+    ranking = search(asked, top=3)
+    head, *rows = (line.split() for line in report.table(ranking.plans(3)))
+    place = head.index("zero")
+    assert [int(row[place]) for row in rows] == [plan.zero for plan in ranking.plans(3)]

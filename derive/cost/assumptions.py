@@ -1,8 +1,9 @@
 """Assumptions: named values with defaults, shown with every answer and never buried.
 
 One value says what a layer's strategy and what a training step rests on. A step starts from the
-script of the notebook [NB]: each correction replaces one of its terms by the right form and can be
-switched on alone. `notebook` has none of them, `default` all.
+script of the notebook [NB]: each correction replaces one of its terms by the right form, and each
+further term adds what a step takes besides; any can be switched on alone. `notebook` has none of
+them, `corrected` the corrections, `default` all.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The time of one training step: what a micro-batch costs on the slowest stage, then the step.
 
-Per micro-batch the slowest stage, which is the last since it has the head, computes, runs
-recomputed layers again, exchanges activations in its tensor group (not overlapped), passes keys and
-values round its context group (under the attention) and hands activations to the next stage. A step
-is m micro-batches, p - 1 more that fill and drain the pipeline, and the gradients' traffic.
+Per micro-batch the slowest stage, as a rule the last since it has the head, computes, runs
+recomputed layers again, exchanges activations in its tensor group, passes keys and values round its
+context group (under the attention), sends rows to experts and back, waits for what ZeRO moves
+(`traffic`) and hands activations to the next stage. A step is m micro-batches, the bubble and the
+hops of the pipeline (`schedule`), the gradients' traffic, and the optimizer's own step.
 
 FLOP and bytes are those of the layer's program (`stage`). What is stated here is what no program
-holds: the schedule, what hides under what, and the links of the groups.
+holds: what hides under what.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ def _heads(ring: sp.Expr, assumptions: Assumptions) -> sp.Expr:
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:
     """The parts of the step time, in seconds; they add up to the step."""
     on = assumptions.on
-    uneven = v.t_slow - v.t_redo - v.t_avg
+    uneven, experts = v.t_slow - v.t_redo - v.t_avg, stage.KINDS[assumptions.architecture][1]
     parts: tuple[Term, ...] = (
         Term("compute", v.n_mb * v.t_avg, second, "computation of an average stage"),
         Term("recompute", v.n_mb * v.t_redo, second, "layers that are run again"),
@@ -203,11 +204,7 @@ def parts(assumptions: Assumptions) -> tuple[Term, ...]:
         Term("tp", v.n_mb * v.t_tp, second, "tensor communication"),
         Term("cp", v.n_mb * v.t_cp, second, "the ring beyond what attention hides"),
         Term("pp", v.n_mb * v.t_pp, second, "hops between stages that are not hidden"),
-        *(
-            Term("ep", v.n_mb * v.t_ep, second, "rows to experts and back")
-            for _ in (assumptions.architecture,)
-            if stage.KINDS[assumptions.architecture][1]
-        ),
+        *([Term("ep", v.n_mb * v.t_ep, second, "rows to experts and back")] if experts else []),
         Term("bubble", _bubble(assumptions), second, "filling and draining", on("bubble")),
         data_traffic(assumptions),
     )

@@ -237,6 +237,11 @@ class Assumptions:
         return self.form == "exact"
 
     @property
+    def has_experts(self) -> bool:
+        """Whether layers of a step's model have experts."""
+        return self.architecture.endswith("experts")
+
+    @property
     def name(self) -> str:
         """The corrections as they are typed: the name of a set, with what is added or left out."""
         base = min(SETS, key=lambda name: len(SETS[name].corrections ^ self.corrections))

@@ -43,7 +43,7 @@ def links(assumptions: Assumptions, fabric: str) -> list[Term]:
 
 def spans(assumptions: Assumptions) -> dict[sp.Symbol, sp.Expr]:
     """The chips that the group of each link spans; those of an expert are neighbours."""
-    return {**SPANS, v.W_ep: v.etp} if stage.KINDS[assumptions.architecture][1] else SPANS
+    return {**SPANS, v.W_ep: v.etp} if assumptions.has_experts else SPANS
 
 
 def _node_link(span: sp.Expr) -> sp.Expr:

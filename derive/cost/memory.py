@@ -123,7 +123,7 @@ def parameters(assumptions: Assumptions) -> list[Term]:
     if "uneven_stages" not in assumptions:
         return [define(v.psi, chip_parameters(assumptions), on)]
     each, experts = (v.P - v.n_V * stage.TABLE) / (v.L * v.tp), []
-    if stage.KINDS[assumptions.architecture][1]:
+    if assumptions.has_experts:
         every, own, whole = stage.layer_parameters(assumptions.architecture)
         gains = (v.P - v.n_V * stage.TABLE) / v.L - whole  # of norms, and what else is no product
         experts = [define(v.p_L, every + gains / v.tp, on), define(v.rho_E, own / v.p_L, on)]

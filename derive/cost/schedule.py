@@ -69,7 +69,6 @@ class Schedule:
     `interleaves` says whether a stage may have several pieces.
     """
 
-    title: str
     bubble: sp.Expr
     hops: sp.Expr
     saved: sp.Expr
@@ -114,7 +113,6 @@ _ROUND_TRIPS = 2 * (v.n_mb + v.pp - 2 - _up((v.n_mb - 1) / v.pp))
 _FIRST_TRIP = 2 * (v.pp * v.virtual - 1)
 _WARM_UP = (v.pp - 1 - v.i_p) * (1 + _SEVERAL) + (v.virtual - 1) * v.pp
 _INTERLEAVED = Schedule(
-    "interleaved 1F1B",
     _one_f_one_b(),
     _ROUND_TRIPS + (_FIRST_TRIP - _ROUND_TRIPS) * _SEVERAL,
     _least(_WARM_UP + 1, v.n_mb * v.virtual) / v.virtual,
@@ -123,14 +121,12 @@ _INTERLEAVED = Schedule(
 _ALONE = {v.virtual: sp.S.One}
 SCHEDULES: Mapping[str, Schedule] = MappingProxyType({
     "1f1b": Schedule(
-        "1F1B",
         _INTERLEAVED.bubble.xreplace(_ALONE),
         _INTERLEAVED.hops.xreplace(_ALONE),
         _INTERLEAVED.saved.xreplace(_ALONE),
     ),
     "interleaved": _INTERLEAVED,
     "zero-bubble": Schedule(
-        "zero-bubble ZB-H1",
         _late(
             _BEFORE * v.t_F,
             (

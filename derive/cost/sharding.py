@@ -44,7 +44,7 @@ def held_parameters(
 def of_experts(layers: sp.Expr, assumptions: Assumptions) -> sp.Expr:
     """How much more a chip holds of a state that is split, in parameters, since that of experts is
     over their own group."""
-    if not stage.KINDS[assumptions.architecture][1]:
+    if not assumptions.has_experts:
         return sp.S.Zero
     return layers * v.p_L * v.rho_E * in_replicas(1 / stage.EXPERT_DATA - stage.state_share())
 

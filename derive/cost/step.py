@@ -119,7 +119,7 @@ def step_model(
         raise DeriveError(f"{told}; found {base}")
     if base.stages == "given" and "uneven_stages" not in base:
         raise DeriveError(f"a step with given stages takes uneven_stages; found {base}")
-    if base.architecture.endswith("experts") and not base.sequence_parallel:
+    if base.has_experts and not base.sequence_parallel:
         raise DeriveError(
             "sequence_parallel: experts take their rows split, so expected on, found off"
         )

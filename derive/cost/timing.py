@@ -141,7 +141,7 @@ def experts_away(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
     """The time that rows take to the experts of other chips and back, as far as nothing hides it: a
     row leaves for other nodes n_M times, as often as it has experts, or once for each node where it
     is handed on inside; and the two levels work at once."""
-    if not stage.KINDS[assumptions.architecture][1]:
+    if not assumptions.has_experts:
         return ()
     in_node = sp.Max(1, sp.floor(v.n_node / v.etp, evaluate=False), evaluate=False)
     near = define(v.n_wide, sp.Min(v.ep, in_node, evaluate=False))
@@ -196,7 +196,7 @@ def _heads(ring: sp.Expr, assumptions: Assumptions) -> sp.Expr:
 def parts(assumptions: Assumptions) -> tuple[Term, ...]:
     """The parts of the step time, in seconds; they add up to the step."""
     on = assumptions.on
-    uneven, experts = v.t_slow - v.t_redo - v.t_avg, stage.KINDS[assumptions.architecture][1]
+    uneven, experts = v.t_slow - v.t_redo - v.t_avg, assumptions.has_experts
     parts: tuple[Term, ...] = (
         Term("compute", v.n_mb * v.t_avg, second, "computation of an average stage"),
         Term("recompute", v.n_mb * v.t_redo, second, "layers that are run again"),

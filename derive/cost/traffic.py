@@ -37,7 +37,7 @@ def gradients(assumptions: Assumptions, exact: bool) -> tuple[Term, ...]:
         _of_all_parameters(stage.gradient_moves(cost), network, exact, at_once)
         for cost in (layer.backward, layer.update)
     )
-    if stage.KINDS[assumptions.architecture][1]:
+    if assumptions.has_experts:
         room = sp.Max(1, sp.floor(v.n_node / (v.ep * v.etp), evaluate=False), evaluate=False)
         deep = sp.Min(stage.EXPERT_DATA, room, evaluate=False)
         near = (*near, define(v.n_deep, deep, rests_on))

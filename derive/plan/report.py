@@ -59,7 +59,7 @@ def notes(task: Task) -> list[str]:
     """A note on each value that the caller has set and that plays no part, and on how rows go to
     experts, where that is as nobody has said."""
     idle = [f"{s} plays no part under {task.assumptions}" for s in task.idle]
-    if not task.of_experts or {v.x_ep, v.n_M} & {*task.given}:
+    if not task.assumptions.has_experts or {v.x_ep, v.n_M} & {*task.given}:
         return idle
     told = "rows go to each expert by themselves, and nothing hides their way: n_M = 4 would be a "
     return [*idle, f"{told}copy for each of 4 nodes, x_ep = 0.5 half of the time hidden"]

@@ -17,7 +17,6 @@ import sympy as sp
 
 from derive.cost.assumptions import BYTES, DEFAULT, TERMS, Assumptions, assume
 from derive.cost.schedule import BY_ASSUMPTION
-from derive.cost.stage import KINDS
 from derive.cost.step import StepModel, step_model
 from derive.facts import Chip, Model
 from derive.facts.stacks import step_error
@@ -101,11 +100,6 @@ class Task:
         """The step model under the assumptions."""
         return step_model(self.assumptions, fabric=self.fabric)
 
-    @property
-    def of_experts(self) -> bool:
-        """Whether layers of the model have experts."""
-        return bool(KINDS[self.assumptions.architecture][1])
-
     @cached_property
     def counts(self) -> Counts:
         """The whole numbers that the rules on degrees need."""
@@ -113,8 +107,8 @@ class Task:
         return Counts(
             self.cards, self.seq, self.batch, node, layers, kv_heads, kv_heads * shared, least,
             pieces=2 if "zigzag" in self.assumptions else 1,
-            experts=int(self.values[v.E].value) if self.of_experts else 0,
-            expert_width=int(self.values[v.F_E].value) if self.of_experts else 0,
+            experts=int(self.values[v.E].value) if self.assumptions.has_experts else 0,
+            expert_width=int(self.values[v.F_E].value) if self.assumptions.has_experts else 0,
             wide="wide_grid" in self.assumptions,
             uneven="uneven_stages" in self.assumptions,
             interleaves=BY_ASSUMPTION[self.assumptions.schedule].interleaves and not self.stages,
@@ -160,7 +154,7 @@ class Task:
     def unfitted(self) -> str:
         """What the runs that shares are fitted to have none of, in words; empty for a dense model
         in 16 bits on GPUs."""
-        if self.of_experts:
+        if self.assumptions.has_experts:
             return "with experts"
         if self.fabric == "torus":
             return "on a torus"
@@ -302,7 +296,7 @@ def _check(asked: Task) -> None:
         if n.get(symbol, 0) > MOST_OF_SHAPE:
             told = f"expected at most {MOST_OF_SHAPE:,}, found {quoted(n[symbol])}"
             raise DeriveError(f"{glossed((symbol,))}: {told}")
-    if asked.of_experts:
+    if asked.assumptions.has_experts:
         uneven = n[v.E] / n[v.n_k]  # rows of an expert that each token goes to, over an even share
         for limited, told, bound in (
             (v.n_k, "E", n[v.E]), (v.L_E, "L", n[v.L]), (v.x_cap, "E/n_k", uneven),

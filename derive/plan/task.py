@@ -292,7 +292,8 @@ def _check(asked: Task) -> None:
         raise DeriveError(f"pp = {pp}: layers are given for {len(stages)}; pp={len(stages)} does")
     if stages and asked.fixed.get(v.virtual, 1) > 1:
         raise DeriveError("virtual: a list of layers is of whole stages; virtual=1 does")
-    for symbol in (*SHAPES, v.F_E):
+    wide = asked.assumptions.corrections & TERMS.keys()  # whose grid has too many to tell exactly
+    for symbol in (*SHAPES, v.F_E) if wide else (v.L,):
         if n.get(symbol, 0) > MOST_OF_SHAPE:
             told = f"expected at most {MOST_OF_SHAPE:,}, found {quoted(n[symbol])}"
             raise DeriveError(f"{glossed((symbol,))}: {told}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from derive import number
 from derive.book import Plot, cell, integer, percent, si, significant
-from derive.cost.assumptions import MEASURED
+from derive.cost.assumptions import ASSUMED
 from derive.facts.runs import Run
 from derive.facts.stacks import fitted, step_error
 from derive.notation import symbols as v
@@ -170,8 +170,8 @@ chapter.table(
 count("shares", sum(map(len, fitted().values())))
 for symbol, owner in (("eta_node", "jean-zay"), ("eta_dcn", "jean-zay"), ("eta_dcn", "selene")):
     share(f"{symbol[4:]}-{owner}", fitted()[symbol][owner].value, 0)
-share("assumed-node", float(MEASURED[v.eta_node]), 0)
-share("assumed-dcn", float(MEASURED[v.eta_dcn]), 0)
+share("assumed-node", float(ASSUMED[v.eta_node]), 0)
+share("assumed-dcn", float(ASSUMED[v.eta_dcn]), 0)
 best = dict(zip(((s.name, owner) for s, owner in fits().shares), np.exp(fits().best), strict=True))
 chapter.require(
     "shares-as-fitted",

@@ -303,13 +303,13 @@ class Assumptions:
             v.x_dp: sp.Rational(1, 5),
             v.T_min: sp.Integer(1 if "any_chunk" in self else 4096),
             v.A_kept: sp.Integer(34),
-            **(self._measured if self.corrections & TERMS.keys() else {}),
+            **(self._assumed if self.corrections & TERMS.keys() else {}),
         }
 
     @property
-    def _measured(self) -> dict[sp.Symbol, sp.Expr]:
+    def _assumed(self) -> dict[sp.Symbol, sp.Expr]:
         kept = BYTES["fp32"] if self._widened else BYTES[self._gradients]
-        return {**MEASURED, v.e_k: sp.Rational(kept)}
+        return {**ASSUMED, v.e_k: sp.Rational(kept)}
 
     @property
     def _widened(self) -> bool:
@@ -367,7 +367,7 @@ SETS: Mapping[str, Assumptions] = {
     "notebook": NOTEBOOK, "corrected": CORRECTED, "default": DEFAULT,
 }  # fmt: skip
 # Where nothing was measured on a chip, or what no chip decides.
-MEASURED: Mapping[sp.Symbol, sp.Expr] = {
+ASSUMED: Mapping[sp.Symbol, sp.Expr] = {
     v.eta: sp.Rational(7, 10),
     v.s_0: sp.Integer(4_000_000),
     v.eta_A: sp.Rational(2, 5),

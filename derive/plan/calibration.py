@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy as sp
 
-from derive.cost.assumptions import MEASURED
+from derive.cost.assumptions import ASSUMED
 from derive.facts import Catalogue
 from derive.facts.runs import Run, calibrating
 from derive.notation import symbols as v
@@ -94,7 +94,7 @@ class Calibration:
     @cached_property
     def center(self) -> Any:
         """The logarithm of each share as assumed without a run."""
-        return np.log([float(MEASURED[symbol]) for symbol, _ in self.shares])
+        return np.log([float(ASSUMED[symbol]) for symbol, _ in self.shares])
 
     def curve(self, slopes: Any) -> Any:
         """The curvature of what is minimised, for slopes that are weighted."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy as sp
 
-from derive.cost.assumptions import DEFAULT, MEASURED, Assumptions, assume
+from derive.cost.assumptions import ASSUMED, DEFAULT, Assumptions, assume
 from derive.cost.step import step_model
 from derive.facts import Catalogue, Chip, Model, chip
 from derive.facts.catalogue import shipped
@@ -285,7 +285,7 @@ def known_values(runs: Sequence[Configured]) -> dict[sp.Symbol, Any]:
 
     def value(symbol: sp.Symbol, owner: str) -> float:
         row = table.get(symbol.name, {}).get(owner)
-        return row.value if row else float(MEASURED[symbol])
+        return row.value if row else float(ASSUMED[symbol])
 
     return {s: np.array([value(s, one.owners[s]) for one in runs]) for s in FITTED}
 

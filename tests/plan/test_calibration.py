@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import renew
 
-from derive.cost.assumptions import MEASURED
+from derive.cost.assumptions import ASSUMED
 from derive.facts.runs import calibrating, runs, studied
 from derive.facts.stacks import fitted
 from derive.notation import symbols as v
@@ -79,7 +79,7 @@ def test_the_jackknife_is_a_loop_of_fits(shipped):
         )
         found = dict(zip(left.shares, left.best, strict=True))
         # A share that no other run rests on is what is assumed.
-        alone.append([found.get(x, np.log(float(MEASURED[x[0]]))) for x in some.shares])
+        alone.append([found.get(x, np.log(float(ASSUMED[x[0]]))) for x in some.shares])
     count, mean = len(alone), np.mean(alone, axis=0)
     squares = sum((np.array(row) - mean) ** 2 for row in alone)
     assert np.allclose(jackknife(some), np.sqrt((count - 1) / count * squares), atol=1e-6)

@@ -5,7 +5,7 @@ from math import isclose, sqrt
 import pytest
 import sympy as sp
 
-from derive.cost.assumptions import MEASURED, SETS
+from derive.cost.assumptions import ASSUMED, SETS
 from derive.facts import chip, model
 from derive.facts.stacks import fitted, fitted_to_chip, kind_of_chip, stacks, step_error
 from derive.notation import symbols as v
@@ -30,7 +30,7 @@ def test_a_chip_with_runs_has_what_they_fit(name):
         if symbol.name in fitted_to_chip(name):
             assert quantity.status == "derived" and "runs of" in quantity.where
         else:
-            assert quantity.status == "assumed" and quantity.value == MEASURED[symbol]
+            assert quantity.status == "assumed" and quantity.value == ASSUMED[symbol]
 
 
 def test_links_have_the_mean_of_the_clusters_and_their_spread():
@@ -54,7 +54,7 @@ def test_a_set_without_measured_shares_has_none(name):
 def test_a_chip_without_runs_is_assumed_and_further_off():
     known = facts_of(None, chip("mi300x"), SETS["default"])
     assert not fitted_to_chip("mi300x")
-    assert all(known[s].value == MEASURED[s] and known[s].status == "assumed" for s in SHARES)
+    assert all(known[s].value == ASSUMED[s] and known[s].status == "assumed" for s in SHARES)
     assert all(step_error("mi300x") > step_error(name) for name in ("a100-80g", "h100-sxm"))
 
 

@@ -27,12 +27,12 @@ def of_search(key: str, assumptions: Assumptions, values: dict[object, object]) 
 
 # With any of the terms a step takes what was measured of the chip, and counts hops in full. Those
 # change by themselves what the first plan is worth, so each term is held against them.
-ASSUMED = {s: of_search(SEARCHES[0], DEFAULT, {}).values[s] for s in (v.eta, v.x_pp)}
+MEASURED = {s: of_search(SEARCHES[0], DEFAULT, {}).values[s] for s in (v.eta, v.x_pp)}
 SETS: dict[str, tuple[Assumptions, dict[object, object], Cell]] = {
     "`corrected`": (CORRECTED, {}, "the model above, corrected"),
     "measured share": (
         CORRECTED,
-        {**ASSUMED},
+        {**MEASURED},
         "products at the share that fits measured runs, hops in full",
     ),
     **{
@@ -83,7 +83,7 @@ for figure, key in zip(("terms", "terms-long"), SEARCHES, strict=True):
     )  # fmt: skip
 
 chapter.claim("terms", number(len(TERMS), name="terms", status="derived"), "exact")
-chapter.shown("measured-share", ASSUMED[v.eta], significant(3))
+chapter.shown("measured-share", MEASURED[v.eta], significant(3))
 
 
 def changed(key: str) -> list[str]:

@@ -135,10 +135,10 @@ chapter.require(
 
 # The same configuration, measured twice.
 OUTSIDE = ("id", "place", "tier", "core", "model", "vocab", "framework", "source", "missing")
-ASSUMED = ("step_seconds", "tokens_per_second", "tflops", "mfu", "peak_tflops", "layer_seconds",
+MEASURED = ("step_seconds", "tokens_per_second", "tflops", "mfu", "peak_tflops", "layer_seconds",
             "counts_recompute", "causal_halved", "allocated_bytes", "reserved_bytes",
             "device_bytes", "oom", "doubts")  # fmt: skip
-CONFIGURATION = tuple(name for name in KINDS if name not in (*OUTSIDE, *ASSUMED))
+CONFIGURATION = tuple(name for name in KINDS if name not in (*OUTSIDE, *MEASURED))
 
 
 def gaps(source: str) -> Iterator[float]:

@@ -25,7 +25,7 @@ import sympy as sp
 from derive.cost import stage
 from derive.cost.assumptions import ADAM_MOMENTS, Assumptions
 from derive.cost.schedule import BY_ASSUMPTION
-from derive.cost.sharding import held_parameters
+from derive.cost.sharding import GATHERED, held_parameters
 from derive.cost.terms import Term, define
 from derive.notation import symbols as v
 from derive.notation.units import byte
@@ -128,28 +128,27 @@ def parameters(assumptions: Assumptions) -> list[Term]:
         gains = (v.P - v.n_V * stage.TABLE) / v.L - whole  # of norms, and what else is no product
         experts = [define(v.p_L, every + gains / v.tp, on), define(v.rho_E, own / v.p_L, on)]
         each = v.p_L
-    alone = sp.floor(1 / v.pp, evaluate=False)  # 1 without a pipeline, where tables meet
-    # The embedding is on the first stage and the head on the last, tied or not.
-    last = stage.TABLE * (1 + alone * (v.n_V - 1))
     by_stage = {
         v.psi_f: v.L_f * each + stage.TABLE / v.tp,
         v.psi_m: stages_held(assumptions)["second"].layers * each,
-        v.psi_l: v.L_l * each + last / v.tp,
+        v.psi_l: v.L_l * each + _tables() / v.tp,
     }
     terms = [*experts, *(define(symbol, expr, on) for symbol, expr in by_stage.items())]
     return [*terms, define(v.psi, sp.Max(*by_stage, evaluate=False), on)]
 
 
 def chip_parameters(assumptions: Assumptions) -> sp.Expr:
-    """Parameters on a chip: an even share, or those of the fullest of stages that are even.
-
-    floor(1/p) is 1 without a pipeline and 0 with one: there, embedding and head share a stage.
-    """
+    """Parameters on a chip: an even share, or those of the fullest of stages that are even."""
     if "largest_stage" not in assumptions:
         return v.P / (v.tp * v.pp)
     layers = (v.P - v.n_V * stage.TABLE) / v.pp
-    tables = 1 + (v.n_V - 1) * sp.floor(1 / v.pp, evaluate=False)
-    return (layers + stage.TABLE * tables) / v.tp
+    return (layers + _tables()) / v.tp
+
+
+def _tables() -> sp.Expr:
+    """The parameters of the last stage's tables: embedding and head are on the first and the last,
+    tied or not, and share a stage without a pipeline, where floor(1/p) is 1."""
+    return stage.TABLE * (1 + (v.n_V - 1) * sp.floor(1 / v.pp, evaluate=False))
 
 
 def _states(parameters: sp.Expr, layers: sp.Expr, assumptions: Assumptions) -> dict[str, sp.Expr]:
@@ -214,11 +213,10 @@ def _besides(held: Held, assumptions: Assumptions) -> dict[str, sp.Expr]:
     """What a stage holds beside its states and its activations, by kind."""
     kinds = {}
     if "sharded_states" in assumptions:
-        unsharded = sp.floor(v.zero / 3, evaluate=False)
         whole = 2 * (v.e + v.e_g) / held.layers
         if assumptions.gathers == "kept":
             whole = v.e + 2 * v.e_g / held.layers
-        kinds["gathered"] = whole * unsharded * held.parameters
+        kinds["gathered"] = whole * GATHERED * held.parameters
     if held.head and "logits" in assumptions:
         kinds["logits"] = v.M_logits
     return kinds

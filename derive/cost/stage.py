@@ -124,6 +124,16 @@ def forward_share() -> sp.Rational:
     return sp.Rational(sp.cancel(forward / (forward + backward)))
 
 
+@lru_cache(maxsize=1)
+def forward_moved() -> sp.Rational:
+    """The share of the forward pass in what the tensor group of a layer sends in both."""
+    forward, both = (
+        sp.Add(*(move.sent_bytes for move in group_moves(passes, "tp")))
+        for passes in ((layer().forward,), (layer().forward, layer().backward))
+    )
+    return sp.Rational(sp.cancel(forward / both))
+
+
 TABLE = parameters(EMBEDDING)
 """Parameters of the embedding, and as many of the head."""
 

@@ -21,7 +21,7 @@ from derive.cost.assumptions import Assumptions
 from derive.cost.links import REACHED, by_link, seconds
 from derive.cost.network import CARDS, NODE, Switch, TwoLevels
 from derive.cost.passes import Program
-from derive.cost.program import TRAVERSALS, Move, PassCost
+from derive.cost.program import TRAVERSALS
 from derive.cost.schedule import BY_ASSUMPTION
 from derive.cost.sharding import held_parameters
 from derive.cost.terms import Term, define
@@ -99,9 +99,6 @@ def _waited(terms: Iterable[Term]) -> list[sp.Symbol]:
 BOTH = ("forward", "backward")
 
 
-Moves = Callable[[Iterable[PassCost]], tuple[Move, ...]]
-
-
 def _of_layer(read: Callable[[Program], sp.Expr], assumptions: Assumptions) -> sp.Expr:
     """What is read off the program of a layer, on the mean over those of the model."""
     sequence, blocks = assumptions.sequence_parallel, assumptions.architecture
@@ -174,13 +171,13 @@ def _inner_stage(assumptions: Assumptions) -> tuple[Term, ...]:
     lacking = (v.pp - 1) * v.L_p - (v.L - v.L_l)
     terms = [
         define(v.zeta, lacking * v.virtual / v.L_p, rests_on),
-        define(v.t_F, v.L_p * times[v.t_f] + v.t_tp * sp.Rational(1, 2), rests_on),
+        define(v.t_F, v.L_p * times[v.t_f] + v.t_tp * stage.forward_moved(), rests_on),
         define(v.t_W, v.L_p * times[v.t_w], rests_on),
         define(v.t_B, v.t_mb - v.t_over - v.t_F - v.t_W, rests_on),
         define(v.t_z, (v.L_l - v.L_p + v.L_p / v.virtual) * each + times[v.t_V], rests_on),
     ]
     if assumptions.schedule == "zero-bubble":
-        head = times[v.t_V] * sp.Rational(1, 3)  # one product of three, all of one size
+        head = times[v.t_V] * stage.forward_share()  # a product as large as the forward one
         terms.append(define(v.t_Wz, v.L_l * times[v.t_w] + head, rests_on))
     return tuple(terms)
 

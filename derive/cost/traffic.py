@@ -82,10 +82,11 @@ def traffic(assumptions: Assumptions) -> tuple[Term, ...]:
     if "sharded_states" not in assumptions:
         return ()
     times = layer_times(assumptions)
-    half = v.t_tp / (2 * v.L_p)
+    share = stage.forward_moved()
+    ahead, back = (x * v.t_tp / v.L_p for x in (share, 1 - share))
     gather, scatter = (GATHERED * v.t_gather, SCATTERED * v.t_scatter)
-    forward = exposed(gather / v.L_p, times[v.t_f] + half, assumptions)
-    backward = times[v.t_b] + v.t_redo / v.L_p + half
+    forward = exposed(gather / v.L_p, times[v.t_f] + ahead, assumptions)
+    backward = times[v.t_b] + v.t_redo / v.L_p + back
     again = gather if assumptions.gathers == "again" else sp.S.Zero
     both = exposed((again + scatter) / v.L_p, backward, assumptions)
     return (define(v.t_wg, v.L_p * (forward + both), rests_on),)
